@@ -1,5 +1,5 @@
-// Command releasedir does what two commands of the BOSH CLI do, with the code of the CLI: the CLI's own program is not
-// to be had as a Go module.
+// Command releasedir runs two commands of the BOSH CLI with the CLI's code, because the CLI itself is not available as
+// a Go module.
 //
 //	releasedir create-release DIR VERSION TARBALL    bosh create-release --force
 //	                                                 --dir DIR --version VERSION --tarball TARBALL
@@ -24,10 +24,10 @@ import (
 	"github.com/cppforlife/go-semi-semantic/version"
 )
 
-// parallel is how many files the CLI handles at once by default.
+// parallel is the CLI's default number of files that are processed concurrently.
 const parallel = 5
 
-// cli is what the CLI's commands are made of.
+// A cli contains the services on which the CLI's commands depend.
 type cli struct {
 	files    boshsys.FileSystem
 	releases boshrelease.Provider
@@ -45,7 +45,7 @@ func newCLI() cli {
 	logger := boshlog.NewWriterLogger(boshlog.LevelWarn, os.Stderr)
 	files := boshsys.NewOsFileSystem(logger)
 	runner := boshsys.NewExecCmdRunner(logger)
-	algorithms := []boshalgorithms.Algorithm{boshalgorithms.DigestAlgorithmSHA256} // as the CLI
+	algorithms := []boshalgorithms.Algorithm{boshalgorithms.DigestAlgorithmSHA256} // as in the CLI
 	digests := boshcrypto.NewDigestCalculator(files, algorithms)
 	ui := boshui.NewConsoleUI(logger)
 	releases := boshrelease.NewProvider(runner, boshfile.NewTarballCompressor(runner, files), digests, files, logger)

@@ -19,23 +19,24 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// claim is the resource directory_claim: some values of a finite pool, which nobody else has meanwhile. The pool is a
-// directory with a file for each value that is taken, in which its owner stands. What must hold of such a resource,
-// whatever keeps the pool:
+// claim is the resource directory_claim: values of a finite pool that belong exclusively to one owner. The pool is a
+// directory with a file for each value that is taken; the file contains the owner. Every resource of this kind,
+// wherever its pool is stored, must have these properties:
 //
-//   - to look and to take is one step for all processes, here under a lock of the directory;
-//   - what an owner has already, as after a kill before the state was stored, is taken over by its next creation;
-//   - a creation that does not get all it wants gives back what it took;
-//   - an update keeps values, also those that the pool no longer offers.
+//   - Reading the pool and taking values is one step for all processes, here under a lock of the directory.
+//   - The next creation adopts values that its owner already has, for instance after a kill before the state was
+//     stored.
+//   - A creation that does not get all of its values returns those that it took.
+//   - An update keeps values, even if the pool no longer offers them.
 type claim struct{}
 
-// claimModel is the configuration and state of a directory_claim.
+// claimModel contains the configuration and the state of a directory_claim.
 type claimModel struct {
-	Path       types.String `tfsdk:"path"`       // directory of the pool, made where it is missing
-	Owner      types.String `tfsdk:"owner"`      // who takes the values
-	Candidates types.List   `tfsdk:"candidates"` // all values of the pool, the first free ones are taken
-	Amount     types.Int64  `tfsdk:"amount"`     // how many
-	Values     types.List   `tfsdk:"values"`     // those that were taken, in the order of the candidates
+	Path       types.String `tfsdk:"path"`       // directory of the pool, created if it does not exist
+	Owner      types.String `tfsdk:"owner"`      // owner of the values
+	Candidates types.List   `tfsdk:"candidates"` // all values of the pool; the first free values are taken
+	Amount     types.Int64  `tfsdk:"amount"`     // number of values
+	Values     types.List   `tfsdk:"values"`     // the values taken, in the order of the candidates
 }
 
 func (c *claim) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -53,7 +54,7 @@ func (c *claim) Schema(_ context.Context, _ resource.SchemaRequest, resp *resour
 	}}
 }
 
-// Create takes the values. Those that the owner has already are kept.
+// Create takes the values. It keeps values that the owner already has.
 func (c *claim) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var m claimModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
@@ -70,7 +71,7 @@ func (c *claim) Create(ctx context.Context, req resource.CreateRequest, resp *re
 	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 }
 
-// Read finds what the owner has; a claim without values leaves the state.
+// Read reads the values of the owner. A claim without values is removed from the state.
 func (c *claim) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var m claimModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
@@ -97,7 +98,7 @@ func (c *claim) Read(ctx context.Context, req resource.ReadRequest, resp *resour
 	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 }
 
-// Update takes more values or gives some back.
+// Update takes more values or returns some.
 func (c *claim) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var m claimModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
@@ -109,7 +110,7 @@ func (c *claim) Update(ctx context.Context, req resource.UpdateRequest, resp *re
 	}
 }
 
-// Delete gives the values back.
+// Delete returns all values of the owner.
 func (c *claim) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var m claimModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
@@ -128,7 +129,7 @@ func (c *claim) Delete(ctx context.Context, req resource.DeleteRequest, resp *re
 	}
 }
 
-// take makes the owner have as many values as it shall, and sets them.
+// take gives the owner the configured number of values, and sets the attribute values.
 func (m *claimModel) take(ctx context.Context) diag.Diagnostics {
 	var candidates []string
 	diags := m.Candidates.ElementsAs(ctx, &candidates, false)
@@ -148,7 +149,8 @@ func (m *claimModel) take(ctx context.Context) diag.Diagnostics {
 	return diags
 }
 
-// choose takes the first free values that the owner lacks, or none of them.
+// choose returns the values of the owner after taking the first free values that it lacks, or after returning surplus
+// values. It returns an error and takes nothing if too few values are free.
 func (m *claimModel) choose(candidates []string, amount int) ([]string, error) {
 	taken, err := m.taken()
 	if err != nil {
@@ -174,7 +176,7 @@ func (m *claimModel) choose(candidates []string, amount int) ([]string, error) {
 	return append(values, free[:missing]...), nil
 }
 
-// own are the values of the owner, in the order of the candidates; what is no candidate any more comes first.
+// own returns the values of the owner in the order of the candidates. Values that are no longer candidates come first.
 func (m *claimModel) own(taken map[string]string, candidates []string) []string {
 	var values []string
 	for value, owner := range taken {
@@ -186,7 +188,7 @@ func (m *claimModel) own(taken map[string]string, candidates []string) []string 
 	return values
 }
 
-// taken are the owners of all values that are taken.
+// taken returns the owners of all values that are taken, by value.
 func (m *claimModel) taken() (map[string]string, error) {
 	files, err := filepath.Glob(filepath.Join(m.Path.ValueString(), "value-*"))
 	if err != nil {
@@ -195,7 +197,7 @@ func (m *claimModel) taken() (map[string]string, error) {
 	taken := map[string]string{}
 	for _, file := range files {
 		owner, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) { // given back since
+		if errors.Is(err, fs.ErrNotExist) { // the value was returned in the meantime
 			continue
 		}
 		if err != nil {
@@ -214,9 +216,9 @@ func (m *claimModel) filename(value string) string {
 	return filepath.Join(m.Path.ValueString(), "value-"+url.PathEscape(value))
 }
 
-// write makes the file of a value as a whole: whatever is killed, a value has an owner or is free.
+// write writes the file of a value atomically, so that a value has an owner or is free even after a kill.
 func (m *claimModel) write(value string) error {
-	temp := filepath.Join(m.Path.ValueString(), ".claim.tmp") // there is one writer
+	temp := filepath.Join(m.Path.ValueString(), ".claim.tmp") // the lock allows only one writer
 	if err := os.WriteFile(temp, []byte(m.Owner.ValueString()), 0o600); err != nil {
 		return err
 	}
@@ -232,7 +234,7 @@ func (m *claimModel) giveBack(values []string) error {
 	return nil
 }
 
-// locked calls f while nobody else changes the pool. The lock goes with the process.
+// locked calls f under the lock of the pool, which is released when the process ends.
 func (m *claimModel) locked(f func() error) error {
 	if err := os.MkdirAll(m.Path.ValueString(), 0o755); err != nil {
 		return err

@@ -22,16 +22,16 @@ import (
 // entry is the resource directory_entry: the file <path>/<name>.
 type entry struct{}
 
-// entryModel is the configuration and state of a directory_entry.
+// entryModel contains the configuration and the state of a directory_entry.
 type entryModel struct {
 	Path    types.String `tfsdk:"path"`    // directory, must exist
-	Name    types.String `tfsdk:"name"`    // file in it
-	Content types.String `tfsdk:"content"` // kept in the file
-	Fail    types.String `tfsdk:"fail"`    // not empty: create and update fail with this message
-	Secret  types.String `tfsdk:"secret"`  // random, made once, kept in the file
+	Name    types.String `tfsdk:"name"`    // name of the file
+	Content types.String `tfsdk:"content"` // stored in the file
+	Fail    types.String `tfsdk:"fail"`    // if not empty, create and update fail with this message
+	Secret  types.String `tfsdk:"secret"`  // random, generated once, stored in the file
 }
 
-// file is what the file of an entry holds, as JSON.
+// file is the content of an entry's file, as JSON.
 type file struct {
 	Content string `json:"content"`
 	Secret  string `json:"secret"`
@@ -53,7 +53,7 @@ func (e *entry) Schema(_ context.Context, _ resource.SchemaRequest, resp *resour
 	}}
 }
 
-// Create writes the file. A file that is there already is adopted: its secret is kept.
+// Create writes the file. If the file already exists, it is adopted with its secret.
 func (e *entry) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var m entryModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
@@ -75,7 +75,7 @@ func (e *entry) Create(ctx context.Context, req resource.CreateRequest, resp *re
 	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 }
 
-// Read refreshes content and secret; an entry whose file is gone leaves the state.
+// Read refreshes content and secret. An entry without a file is removed from the state.
 func (e *entry) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var m entryModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
@@ -111,7 +111,7 @@ func (e *entry) Update(ctx context.Context, req resource.UpdateRequest, resp *re
 	}
 }
 
-// Delete removes the file; a file that is gone already is fine.
+// Delete removes the file. A missing file is not an error.
 func (e *entry) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var m entryModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
@@ -154,8 +154,7 @@ func (m *entryModel) get() (file, error) {
 	return f, nil
 }
 
-// write replaces the entry's file as a whole: as with a real service, a provider that is killed leaves all of it or
-// nothing.
+// write writes the entry's file atomically. As with a real service, a kill leaves the old file or the new one.
 func (m *entryModel) write(f file) error {
 	text, err := json.Marshal(f)
 	if err != nil {
@@ -168,7 +167,7 @@ func (m *entryModel) write(f file) error {
 	return os.Rename(temp, m.filename())
 }
 
-// put writes the entry's file, with the secret of the file that is there already, and sets the secret of the model.
+// put writes the entry's file, keeping the secret of an existing file, and sets the secret of the model.
 func (m *entryModel) put() diag.Diagnostics {
 	var diags diag.Diagnostics
 	if text := m.Fail.ValueString(); text != "" {

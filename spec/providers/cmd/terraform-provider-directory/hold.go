@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// hold waits at a point (before-create, after-create, before-destroy, after-destroy, of claims also taking) while a
-// test wants it to: when the file <dir>/.hold-<point> exists, hold writes its process id to <dir>/.at-<point> and
-// returns once <dir>/.go-<point> exists or the first file is gone, as it is when the test ended. It looks at nothing
-// else, so a cancelled run waits as a slow service would.
+// hold pauses the provider at a point (before-create, after-create, before-destroy, after-destroy, and for claims also
+// taking) if a test requests it. If the file <dir>/.hold-<point> exists, hold writes its process id to
+// <dir>/.at-<point>. It returns when <dir>/.go-<point> exists, or when the first file has been removed, as at the end
+// of a test. It ignores cancellation, so that a cancelled run waits as for a slow service.
 func hold(dir, point string) error {
 	if !exists(filepath.Join(dir, ".hold-"+point)) {
 		return nil

@@ -1,6 +1,6 @@
-// Command terraform-provider-directory is an OpenTofu provider for tests: it keeps every resource as a file in a
-// directory, so that a test can see what exists, and it can be held at named points of a run, so that a test can kill
-// or interrupt it exactly there without sleeping.
+// Command terraform-provider-directory is an OpenTofu provider for tests. It stores every resource as a file in a
+// directory, so that a test can see which resources exist. It can be paused at named points of a run, so that a test
+// can kill or interrupt it there without sleeping.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// address is where paks declare this provider.
+// address is the source address with which paks declare this provider.
 const address = "registry.terraform.io/service-adapter/directory"
 
 func main() {
@@ -28,8 +28,8 @@ func main() {
 	}
 }
 
-// directoryProvider has the resources directory_entry and directory_claim. Its configuration stands for the login to a
-// server: while the file password_file exists, only the password in it is accepted.
+// directoryProvider has the resources directory_entry and directory_claim. Its configuration imitates the login to a
+// server: if the file password_file exists, only the password in this file is accepted.
 type directoryProvider struct{}
 
 func (p *directoryProvider) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Of a provider with so many bytes, and how long it works when it starts.
+// The minimum size in bytes at which weigh has an effect, and the duration of the simulated start.
 const (
 	heavy = 100 << 20
 	work  = time.Second
 )
 
-// weigh makes this provider one as large public ones are, where somebody wrote that much behind its executable: it has
-// all of it in memory and works for a second before it serves.
+// weigh makes this provider behave like large public providers, if many bytes were appended to its executable: it reads
+// all of the file into memory and works for a second before it serves.
 func weigh() {
 	path, err := os.Executable()
 	if err != nil {
@@ -24,7 +24,7 @@ func weigh() {
 	if err != nil {
 		return
 	}
-	defer func() { _ = file.Close() }() // only read
+	defer func() { _ = file.Close() }() // it is only read
 	info, err := file.Stat()
 	if err != nil || info.Size() < heavy {
 		return

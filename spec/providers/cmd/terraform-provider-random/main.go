@@ -1,6 +1,6 @@
-// Command terraform-provider-random is a test double of the provider hashicorp/random. It answers under that name where
-// the real one cannot be fetched, has its resources random_string and random_password with the arguments that paks use,
-// and is no replacement for it: it has no min_* arguments, no keepers, no bcrypt hash and no other resources.
+// Command terraform-provider-random is a test double of the provider hashicorp/random, for machines that cannot
+// download the real provider. It has the resources random_string and random_password with the arguments that paks use.
+// It does not replace the real provider: it has no min_* arguments, no keepers, no bcrypt hash and no other resources.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 )
 
-// address is the name that the double answers under.
+// address is the source address of the provider that this program replaces.
 const address = "registry.terraform.io/hashicorp/random"
 
 func main() {

@@ -15,16 +15,16 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// defaultSpecial are the special characters of hashicorp/random.
+// defaultSpecial contains the default special characters of hashicorp/random.
 const defaultSpecial = "!@#$%&*()-_=+[]{}<>:?"
 
-// randomString is random_string, or random_password when its result is sensitive.
+// randomString is the resource random_string, or random_password if its result is sensitive.
 type randomString struct {
 	name      string
 	sensitive bool
 }
 
-// stringModel is the configuration and state of both resources.
+// stringModel contains the configuration and the state of both resources.
 type stringModel struct {
 	ID              types.String `tfsdk:"id"`
 	Length          types.Int64  `tfsdk:"length"`
@@ -59,7 +59,7 @@ func (r *randomString) Schema(_ context.Context, _ resource.SchemaRequest, resp 
 	}}
 }
 
-// Create draws the string.
+// Create generates the string.
 func (r *randomString) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var m stringModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
@@ -78,15 +78,15 @@ func (r *randomString) Create(ctx context.Context, req resource.CreateRequest, r
 	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 }
 
-// Read keeps the state: nothing exists outside of it.
+// Read keeps the state, because no object exists outside of it.
 func (r *randomString) Read(context.Context, resource.ReadRequest, *resource.ReadResponse) {}
 
-// Update is never reached: every argument replaces the resource.
+// Update is never called, because a change of any argument replaces the resource.
 func (r *randomString) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	resp.State.Raw = req.Plan.Raw
 }
 
-// Delete forgets the string.
+// Delete does nothing; OpenTofu removes the string from the state.
 func (r *randomString) Delete(context.Context, resource.DeleteRequest, *resource.DeleteResponse) {}
 
 func (m *stringModel) alphabet() string {
@@ -111,7 +111,7 @@ func (m *stringModel) alphabet() string {
 	return all
 }
 
-// draw returns n characters of the alphabet, "" when it is empty.
+// draw returns n random characters of the alphabet. It returns "" for an empty alphabet.
 func draw(alphabet string, n int) (string, error) {
 	if alphabet == "" {
 		return "", nil
