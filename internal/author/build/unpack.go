@@ -24,8 +24,8 @@ const unpackPrefix = ".service-adapter-unpack-"
 // Unpack writes the files of the .brokerpak file name into the directory dir, which must be empty or not exist; its
 // parent directories are created. The directory appears with all files or not at all, even if ctx ends, the process is
 // killed or the machine loses power. If platform is not nil, the binaries of all other platforms are left out. All
-// users may read the files, so that one user can install a pak for another. Unpack also removes temporary directories
-// that killed calls left in the parent directory. It returns an error if name is not a valid pak file, if dir is not
+// users may read the files, whatever the umask, so that one user can install a pak for another. Unpack also removes
+// temporary directories that killed calls left in the parent directory. It returns an error if name is not a valid pak file, if dir is not
 // empty or cannot be written, if the pak contains anything but regular files and directories or is larger than maxPak,
 // if it has no binaries for the platform, or if ctx ends.
 func Unpack(ctx context.Context, name, dir string, platform *brokerpak.Platform) (err error) {
@@ -50,6 +50,9 @@ func Unpack(ctx context.Context, name, dir string, platform *brokerpak.Platform)
 	if err = os.Mkdir(unpacked, 0o755); err == nil { //nolint:gosec // all users may read it
 		err = unpackPak(ctx, pak, unpacked, platform)
 	}
+	if err == nil {
+		err = openToAll(unpacked)
+	}
 	if err != nil {
 		return fmt.Errorf("unpacking %s: %w", name, err)
 	}
@@ -57,6 +60,25 @@ func Unpack(ctx context.Context, name, dir string, platform *brokerpak.Platform)
 		return fmt.Errorf("replacing the empty directory: %w", err)
 	}
 	return durable.Rename(unpacked, target)
+}
+
+// openToAll lets all users read the files in a directory and run those that are executable, whatever the umask was when
+// they were created. It returns an error if a mode cannot be set.
+func openToAll(dir string) error {
+	return filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		mode := fs.FileMode(readable)
+		if info.IsDir() || info.Mode()&0o100 != 0 {
+			mode = executable
+		}
+		return os.Chmod(name, mode)
+	})
 }
 
 // prepareTarget creates the parent directories of dir and returns the absolute path of dir, with symbolic links

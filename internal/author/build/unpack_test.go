@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -39,7 +40,9 @@ var _ = Describe("unpacking", func() {
 		return build.Unpack(context.Background(), built, dir, platform)
 	}
 
-	It("creates a pak directory with executable binaries", func() {
+	It("creates a pak directory that all users can read, with executable binaries, whatever the umask", func() {
+		umask := syscall.Umask(0o077)
+		DeferCleanup(func() { syscall.Umask(umask) })
 		dir := filepath.Join(GinkgoT().TempDir(), "new", "mail")
 		Expect(unpack(dir, nil)).To(Succeed())
 		Expect(model(dir)).To(Equal(model(built)))
