@@ -48,9 +48,9 @@ func schemaDocument(title, description, examples string, keys fields) schema {
 	return document
 }
 
-// addExamples sets the "examples" keyword of a schema, in place, to the given value. If the schema describes a mapping,
-// or a list of mappings, it sets the examples of the keys instead, from the mapping or from the first element of the
-// list. A key that only the schema or only the example has is ignored.
+// addExamples sets the "examples" keyword of a schema, in place, to a list with the given value alone. If the schema
+// describes a mapping, or a list of mappings, it sets the examples of the keys instead, from the mapping or from the
+// first mapping of the list. A key that only the schema or only the example has is ignored.
 func addExamples(s schema, example any) {
 	inner := s
 	alternatives, _ := s["anyOf"].([]any)
@@ -59,13 +59,13 @@ func addExamples(s schema, example any) {
 			inner = mapping
 		}
 	}
-	if list := value.Mappings(example); len(list) > 0 {
-		example = list[0]
-	}
 	properties, ok := inner["properties"].(schema)
 	if !ok {
 		s["examples"] = []any{example}
 		return
+	}
+	if list := value.Mappings(example); len(list) > 0 {
+		example = list[0]
 	}
 	values, _ := example.(map[string]any)
 	for key, item := range values {
