@@ -125,16 +125,16 @@ func targetOf(operator *states.Operator, stored *lifecycle.Stored) (string, erro
 }
 
 // work upgrades a binding or service instance to the OpenTofu of the newest installed pak that has the name of the
-// recorded pak. The result is one of:
+// recorded pak. The result is "upgraded" or, in a dry run, "chosen" if the item would be upgraded. It is "current" if
+// the item is up to date; the item was changed nevertheless if its last upgrade had failed in its last step, which is
+// then repeated with the same OpenTofu and which a dry run reports as "chosen". It is "remaining" if the item is beyond
+// the limit, and "newer" if only an older pak than the recorded one is installed; neither is changed. It is "failed" if
+// the item does not exist, cannot be read or cannot be upgraded, for example because its creation was not finished, if
+// no pak of that name is installed, or if the upgrade failed.
 //
-//   - "upgraded": the upgrade succeeded. In a dry run, "chosen" means that the item would be upgraded.
-//   - "current": the item is up to date, and was not changed.
-//   - "remaining": the item is beyond the limit, and was not changed.
-//   - "newer": only an older pak than the recorded one is installed, and the item was not changed.
-//   - "failed": the item does not exist or cannot be read, no pak of that name is installed, or the upgrade failed.
-//
-// From and To are the versions of OpenTofu before and after the upgrade. They are not set in a failed result. For
-// "newer", To is the version of the installed pak.
+// From and To are the versions of OpenTofu before and after the upgrade, also if it is only reported or remains. They
+// are not set in a failed result. For "newer", To is the version of the OpenTofu of the installed pak, and Pak and
+// InstalledPak are set as well.
 func (u *upgrade) work(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) result {
 	stored = read(ctx, operator, stored)
 	if pak := lifecycle.OlderPak(operator.Manager, stored); pak != nil {

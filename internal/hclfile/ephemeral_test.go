@@ -62,7 +62,8 @@ provider "a" { password = local.two }`, false),
 provider "a" { password = ephemeral.vault_secret.s.value }`, true),
 		Entry("by another ephemeral resource", `ephemeral "vault_secret" "s" { token = var.pw }
 provider "a" { password = ephemeral.vault_secret.t.value }`, false),
-		Entry("by a module, which may contain provider blocks", "module \"m\" {\n  source = \"x\"\n  in = var.pw\n}", true),
+		Entry("by a module, which may contain provider blocks",
+			"module \"m\" {\n  source = \"x\"\n  in = var.pw\n}", true),
 		Entry("by the state encryption", `terraform {
   encryption {
     key_provider "pbkdf2" "k" { passphrase = var.pw }

@@ -106,7 +106,8 @@ var _ = Describe("the files of a release", Ordered, kit.Slow(), func() {
 			listed = append(listed, strings.TrimPrefix(name, prefix))
 		}
 		Expect(listed).To(Equal([]string{
-			"-THIRD_PARTY_LICENSES", "-completion.bash", "-completion.fish", "-completion.zsh", "-darwin-arm64", "-linux-amd64", "-linux-arm64",
+			"-THIRD_PARTY_LICENSES", "-completion.bash", "-completion.fish", "-completion.zsh",
+			"-darwin-arm64", "-linux-amd64", "-linux-arm64",
 			"-notes.md", ".cdx.json", ".tgz",
 		}))
 	})

@@ -42,8 +42,8 @@ func sha256Of(digest string) *[]cdx.Hash {
 	return &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: digest}}
 }
 
-// properties returns properties for a list of alternating names and values, in this order. It leaves out properties with
-// the value "", and returns nil if none is left.
+// properties returns properties for a list of alternating names and values, in this order. It leaves out properties
+// with the value "", and returns nil if none is left.
 func properties(pairs ...string) *[]cdx.Property {
 	var list []cdx.Property
 	for pair := range slices.Chunk(pairs, 2) {

@@ -110,8 +110,8 @@ func (e Executable) component(path, digest string) cdx.Component {
 	}
 }
 
-// publicReference returns a URL without its credentials, query and fragment, which may be secret. It returns the path of
-// a local file as a reference.
+// publicReference returns a URL without its credentials, query and fragment, which may be secret. It returns the path
+// of a local file as a reference.
 func publicReference(location string) string {
 	location = strings.TrimPrefix(location, "file://")
 	if parsed, err := url.Parse(location); err == nil && parsed.Host != "" {

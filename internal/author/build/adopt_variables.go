@@ -65,8 +65,9 @@ type variableNames struct {
 }
 
 // choose returns a name that is not taken, and marks it as taken. The name is the last key of the path, preceded by as
-// many of the other keys as are needed to be unique, and followed by a number if even the whole path is taken. If the
-// path contains no character that is allowed in a name, the name is "secret", with a number if necessary.
+// many of the other keys as are needed to be unique, and followed by a number if even the whole path is taken, all
+// joined by underscores. It can be the name of an input or a secret: other characters are replaced, see allowedName. If
+// nothing that is allowed remains of the path, the name is "secret", with a number if necessary.
 func (n *variableNames) choose(path []string) string {
 	name := ""
 	for _, key := range slices.Backward(path) {

@@ -75,8 +75,9 @@ func declaresBelow(spec *release.Job, name string) bool {
 	return len(declaredNames(spec, name+".", 0)) > 0
 }
 
-// declaredNames returns the sorted names of declared properties that begin with a prefix, cut to a number of keys. The
-// number 0 stands for whole names.
+// declaredNames returns the sorted names of declared properties that begin with a prefix, cut to their first keys. The
+// parameter keys is the number of keys that are kept; 0 stands for whole names. A name that several properties have
+// after the cut is contained once. The result is nil if there are no such properties.
 func declaredNames(spec *release.Job, prefix string, keys int) []string {
 	var names []string
 	for name := range spec.Properties {

@@ -71,9 +71,11 @@ func (c *player) deployment(plan brokerpak.Plan, parameters map[string]any) depl
 
 // requests returns one or two requests to generate the manifest of a simulated deployment. In the first one, the plan
 // that the broker sends has the instance groups of the manifest template and of ops files that apply to the pak's plan,
-// except those whose properties the definition computes completely. If ops files may add groups, a second request has a
-// plan with these as well. Both requests have the releases and jobs that the definition names, and those of
-// givenReleases if the author gave releases.
+// except those whose properties the definition computes completely. If ops files may add groups that this plan lacks, a
+// second request has a plan with these as well. Both requests have the same releases. These provide all jobs of the
+// definition: a release with the name of the service or, if the author gave releases, those of givenReleases. The
+// others are those of releaseNames and, if the author gave releases, of namedReleases. The releases that the definition
+// requires are not added, because simulatedService removes the requirements.
 func (c *player) requests(attempt deployment) []manifestgen.Request {
 	sample := odb.Sample(attempt.service, &attempt.plan, playInstance)
 	jobs, groups := attempt.service.Provision.Bosh.JobNames(), c.groupsOfOps()
@@ -135,7 +137,7 @@ func (c *player) context() map[string]any {
 }
 
 // releaseNames returns the sorted names of the releases that no_downgrade and expressions contain. Those in
-// requires.releases are not included, because sample deployments always contain them.
+// requires.releases are not included, because simulatedService removes the requirements.
 func (c *player) releaseNames() []string {
 	names := slices.Clone(c.service.Provision.Bosh.Requires.NoDowngrade)
 	for _, site := range c.sites() {

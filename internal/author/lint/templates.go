@@ -146,9 +146,11 @@ func (c *serviceCheck) modules(action *brokerpak.Action, module *hclfile.Module)
 	}
 }
 
-// provisionTemplate checks a provision template against the secrets and the inputs of the service: inputs with the
-// values of secrets that it uses, and outputs whose names are those of secrets or inputs or cannot be names of secrets.
-// It adds a note to c.notes if plans cannot have the errand that applies the template.
+// provisionTemplate checks a provision template against the secrets and the inputs of the service, and adds the
+// findings to c.diags. It is an error if the template uses an input with the value of a secret, and if a sensitive
+// output, which is stored as a secret, has the name of another secret or one that a secret cannot have. If the service
+// has a bosh section, any other output with the name of an input is a warning. provisionTemplate adds a note to c.notes
+// if plans cannot have the errand that applies the template.
 func (c *serviceCheck) provisionTemplate(action *brokerpak.Action, module *hclfile.Module) {
 	var secrets []string
 	if action.Bosh != nil {

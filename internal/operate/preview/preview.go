@@ -23,11 +23,12 @@ import (
 )
 
 // Changes returns the pending changes of one instance: the differences between the deployed manifest and the one that
-// the next update generates, the secrets that an upgrade renews, and the planned changes of resources. The result is
-// nil if there are none. deployed is the manifest and plan is the plan as JSON, as the broker sends it. Releases and
-// stemcells are those of deployment, or those of the deployed manifest if it is nil. Changes changes nothing. It
-// returns an error, with secrets masked, if the configuration or a pak cannot be read, if the deployed manifest or the
-// plan is not valid, or if the manifest cannot be generated or the resources cannot be planned.
+// the next update generates, the secrets that an upgrade renews, and the planned changes of resources. The manifests
+// are compared as the broker does it, without update blocks; see Check. The result is nil if there are no changes.
+// Secrets are masked in it and in the error. deployed is the manifest and plan is the plan as JSON, as the broker sends
+// it. Releases and stemcells are those of deployment, or those of the deployed manifest if it is nil. Changes changes
+// nothing. It returns an error if the configuration or a pak cannot be read, if the deployed manifest or the plan is
+// not valid, or if the manifest cannot be generated or the resources cannot be planned.
 func Changes(
 	ctx context.Context, process session.Process, deployed, plan string, deployment *serviceadapter.ServiceDeployment,
 ) ([]manifestdiff.Change, error) {
