@@ -25,6 +25,7 @@ manifest.yml and a definition of each service. "pak init" writes a new one, and 
 		newEvaluate(streams),
 		newInfo(streams),
 		newInit(streams),
+		newLock(streams),
 		newManifest(streams),
 		newSchema(streams),
 		newTest(streams),

@@ -46,6 +46,10 @@ archives (also gz and bz2) are unpacked, unless the URL ends with ?archive=false
 file must have this checksum. An archive may contain 10,000 files and directories and 4 GB. Entries without a
 url_template are downloaded from their publisher.
 
+If the pak has a lock, brokerpak.lock.yml, every fetched file must have the digest in it; "pak lock" writes the file.
+The result contains a lock of its own files, with which "pak unpack" and "prepare" compare them, and a bill of
+materials.
+
 To build without a network, or to try another version, set the source of an entry with --binary NAME=FILE. FILE may
 contain the same parameters:
 
@@ -156,7 +160,7 @@ func newUnpack(streams Streams) *cobra.Command {
 		Long: `Unpack a brokerpak into a directory, with executable binaries. An adapter that uses such a directory does
 not have to unpack the pak itself. DIR must be empty or not exist; it receives either all files of the pak or none.
 Temporary files that a killed "pak unpack" left next to DIR are removed. With --platform the binaries of other platforms
-are left out.` +
+are left out. If the pak has a lock, the files must have the digests in it.` +
 			exitStatus("0 the pak was unpacked", "1 the pak is invalid"),
 		Example: "  service-adapter pak unpack redis-0.1.0.brokerpak ${BOSH_INSTALL_TARGET} --platform linux/amd64",
 		RunE: func(command *cobra.Command, args []string) error {

@@ -26,7 +26,7 @@ func newPrepare(streams Streams) *cobra.Command {
 		Long: `Check the adapter's configuration and its paks, and initialise OpenTofu for all their templates in a
 directory. Commands whose configuration names the directory as prepared_dir use it, and never change it. It contains
 the credentials of the state backend. Damaged parts of it are initialised again, and damaged binaries that were
-unpacked from a zip are unpacked again.
+unpacked from a zip are unpacked again. The binaries of a pak must have the digests in its lock, if it has one.
 
 A mistake in the configuration or a pak is an error. If the state backend does not answer, the command prints a
 warning, and templates that could not be initialised are initialised when they are first used.` +

@@ -97,7 +97,7 @@ func samplePak() bill.Pak {
 				},
 				Platform: linux,
 				Origin: bill.Origin{
-					Location: "https://user:secret@example.com/tofu_linux.zip?checksum=x&token=secret#secret",
+					Location: "https://example.com/tofu_linux.zip",
 					SHA256:   strings.Repeat("d", 64),
 				},
 			},
@@ -105,7 +105,7 @@ func samplePak() bill.Pak {
 				Entry: brokerpak.Binary{
 					Name: "terraform-provider-mail", Version: "2", ProviderFQN: "registry.terraform.io/acme/mail",
 				},
-				Platform: linux, Origin: bill.Origin{Location: "providers/a b:c?archive=false"},
+				Platform: linux, Origin: bill.Origin{Location: "providers/mail"},
 			},
 		},
 	}
@@ -121,6 +121,23 @@ func TestPak(t *testing.T) {
 	compareGolden(t, "pak.json", text)
 	if strings.Contains(string(text), "secret") {
 		t.Error("the bill contains credentials")
+	}
+}
+
+// TestPublicReference: locations are listed without secrets.
+func TestPublicReference(t *testing.T) {
+	for location, wanted := range map[string]string{
+		"https://user:secret@example.com/a/tofu.zip?token=secret#secret": "https://example.com/a/tofu.zip",
+		"https://user:secret@example.com/%zz":                            "unknown",
+		"https://user:sec ret@example.com/a b":                           "unknown",
+		"tools/psql?archive=false&token=secret":                          "tools/psql",
+		"file://tools/a b:c":                                             "tools/a%20b:c",
+		"c:d":                                                            "./c:d",
+		"/opt/tofu":                                                      "/opt/tofu",
+	} {
+		if got := bill.PublicReference(location); got != wanted {
+			t.Errorf("PublicReference(%q) = %q, want %q", location, got, wanted)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ type Executable struct {
 
 // An Origin is a file that a build fetched.
 type Origin struct {
-	// Location is a URL or the path of a local file. The bill leaves out its credentials and its query.
+	// Location is a URL or the path of a local file, without secrets; see PublicReference.
 	Location string
 	// SHA256 is the hexadecimal digest of the file.
 	SHA256 string
@@ -93,12 +93,12 @@ func file(path, digest string) cdx.Component {
 // digest.
 func (e Executable) component(path, digest string) cdx.Component {
 	references := []cdx.ExternalReference{{
-		Type: cdx.ERTypeDistribution, URL: publicReference(e.Origin.Location), Hashes: sha256Of(e.Origin.SHA256),
+		Type: cdx.ERTypeDistribution, URL: e.Origin.Location, Hashes: sha256Of(e.Origin.SHA256),
 		Comment: "the file that was fetched",
 	}}
 	if e.Entry.Source != "" {
 		references = append(references, cdx.ExternalReference{
-			Type: cdx.ERTypeSourceDistribution, URL: publicReference(e.Entry.Source), Comment: "the source code",
+			Type: cdx.ERTypeSourceDistribution, URL: PublicReference(e.Entry.Source), Comment: "the source code",
 		})
 	}
 	return cdx.Component{
@@ -110,12 +110,16 @@ func (e Executable) component(path, digest string) cdx.Component {
 	}
 }
 
-// publicReference returns a URL without its credentials, query and fragment, which may be secret. It returns the path
-// of a local file as a reference.
-func publicReference(location string) string {
+// PublicReference returns a URL without its credentials, query and fragment, which may be secret. It returns the path
+// of a local file as a reference, and "unknown" for a text that is neither.
+func PublicReference(location string) string {
 	location = strings.TrimPrefix(location, "file://")
-	if parsed, err := url.Parse(location); err == nil && parsed.Host != "" {
+	parsed, err := url.Parse(location)
+	switch {
+	case err == nil && parsed.Host != "":
 		return (&url.URL{Scheme: parsed.Scheme, Host: parsed.Host, Path: parsed.Path}).String()
+	case strings.Contains(location, "://"):
+		return unknown
 	}
 	path, _, _ := strings.Cut(location, "?")
 	return (&url.URL{Path: path}).String()

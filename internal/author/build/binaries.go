@@ -2,7 +2,6 @@ package build
 
 import (
 	"context"
-	"crypto"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -95,21 +94,17 @@ func (b *builder) locate(
 		return location{}, err
 	}
 	from, err := parseLocation(text, dirs...)
-	from.origin = text
-	if overridden {
-		from.name = entry.FileName() // a file that is not an archive is the executable
-		from.origin = publicOrigin(from, text)
+	if err != nil {
+		return location{}, err
 	}
-	return from, err
-}
-
-// publicOrigin returns the origin of a location that replaces the url_template of an entry and has the given text: the
-// URL, or only the name of a local file, because its directory is that of one machine.
-func publicOrigin(from location, text string) string {
-	if from.url != nil {
-		return text
+	if !overridden {
+		return b.pin(from, entry, platform.String())
 	}
-	return filepath.Base(from.path)
+	from.name = entry.FileName() // a file that is not an archive is the executable
+	if from.url == nil {
+		from.origin = bill.PublicReference(filepath.Base(from.path)) // its directory is that of one machine
+	}
+	return from, nil
 }
 
 // binary fetches an entry for a platform, unpacks it in a temporary directory, and moves its files into the stage; see
@@ -129,7 +124,7 @@ func (b *builder) binary(ctx context.Context, entry brokerpak.Binary, platform b
 		return err
 	}
 	owner := bill.Executable{Entry: entry, Platform: platform}
-	if owner.Origin, err = b.originOf(ctx, from, file); err != nil {
+	if owner.Origin, err = b.record(ctx, from, file, entry, platform.String()); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp(b.stage, ".unpack-")
@@ -151,18 +146,6 @@ func (b *builder) binary(ctx context.Context, entry brokerpak.Binary, platform b
 			from, entry.FileName(), summarize(content.names()))
 	}
 	return b.install(owner, dir, content, executables)
-}
-
-// originOf returns the origin of a fetched file for the bill of materials. It does not read the file if the build
-// writes no bill. It returns an error if the file cannot be read, or if ctx ends.
-func (b *builder) originOf(ctx context.Context, from location, file string) (bill.Origin, error) {
-	origin := bill.Origin{Location: from.origin}
-	if b.Unpacked {
-		return origin, nil
-	}
-	digest, err := checksum(ctx, crypto.SHA256, file)
-	origin.SHA256 = digest
-	return origin, err
 }
 
 // executables returns the sorted names of the files that programs which read paks will consider to be the entry's
@@ -281,11 +264,17 @@ func (b *builder) source(ctx context.Context, entry brokerpak.Binary, target str
 		return nil
 	}
 	from, err := parseLocation(entry.Source, b.pak.Path, ".")
+	if err == nil {
+		from, err = b.pin(from, entry, brokerpak.SourceCode)
+	}
 	if err != nil {
 		return err
 	}
 	file, err := b.fetch(ctx, label(entry)+" source", from)
 	if err != nil {
+		return err
+	}
+	if _, err := b.record(ctx, from, file, entry, brokerpak.SourceCode); err != nil {
 		return err
 	}
 	source, err := os.Open(file) //nolint:gosec // it was downloaded, or the author names it

@@ -42,7 +42,8 @@ type Options struct {
 	Output string
 	// Unpacked makes a directory that can be used as the file can: with the executables, and with the definitions and
 	// the files that they refer to as they are in Dir, so that positions in errors are those of the source. That takes
-	// less time than a file. The directory has no bill of materials. The directory Output must not exist.
+	// less time than a file. The directory has no bill of materials and no lock, and the lock of the source is only
+	// compared with downloads. The directory Output must not exist.
 	Unpacked bool
 	// Platform replaces the platforms of the manifest. nil builds for all platforms of the manifest.
 	Platform *brokerpak.Platform
@@ -90,28 +91,44 @@ func ParsePlatform(text string) (brokerpak.Platform, error) {
 // existing file is kept. The same sources and binaries result in the same bytes. With Options.Unpacked, Build makes a
 // directory instead of the file; it is an error if that directory exists. See Unpacked for its content.
 //
+// If the source has a lock, every fetched file must have the digest in it, and every file of the built pak that was
+// fetched. Files of Options.Binaries and Options.Installed are only compared as files of the built pak. The built pak
+// contains a lock of its own files.
+//
 // The error is, or wraps, a diag.Errors if the author must correct the pak. It contains all findings about binaries,
 // not only the first. Other errors are that Options.Dir cannot be read or is a pak file, that Options.Binaries contains
 // an unknown name, that the default of Options.Output is not a file name, that temporary files or the output cannot be
 // written, that a download fails, and that ctx ends. Build removes its temporary files in any case.
 func Build(ctx context.Context, options Options) (string, error) {
+	b, err := newBuilder(options)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = b.pak.Close() }() // opened for reading only, so that closing loses no data
+	if b.lock, err = b.pak.Lock(); err != nil {
+		return "", err
+	}
+	output, err := outputName(b.pak, options)
+	if err != nil {
+		return "", err
+	}
+	parent := "" // the default directory for temporary files
+	if options.Unpacked {
+		parent = filepath.Dir(output) // a directory can only be renamed within a file system
+	}
+	if err := b.inTemporary(parent, func() error { return b.build(ctx, output) }); err != nil {
+		return "", err
+	}
+	return output, nil
+}
+
+// newBuilder opens the source of the pak that the options name, and returns a builder with the defaults of the options.
+// The caller must close its pak. newBuilder returns an error if the pak is invalid or a file, or if Options.Binaries
+// contains an unknown name.
+func newBuilder(options Options) (*builder, error) {
 	pak, err := brokerpak.Open(options.Dir)
 	if err != nil {
-		return "", err
-	}
-	defer func() { _ = pak.Close() }() // opened for reading only, so that closing loses no data
-	if pak.IsZip() {
-		return "", fmt.Errorf("%s is built already; name the directory of its source", options.Dir)
-	}
-	for _, name := range value.Keys(options.Binaries) {
-		hasName := func(entry brokerpak.Binary) bool { return entry.Name == name }
-		if !slices.ContainsFunc(pak.Manifest.Binaries, hasName) {
-			return "", fmt.Errorf("terraform_binaries of %s has no entry named %q", pak.Display(manifestName), name)
-		}
-	}
-	output, err := outputName(pak, options)
-	if err != nil {
-		return "", err
+		return nil, err
 	}
 	b := &builder{
 		Options: options, pak: pak, platforms: pak.Manifest.Platforms, executables: map[string]bill.Executable{},
@@ -120,23 +137,36 @@ func Build(ctx context.Context, options Options) (string, error) {
 	if options.Platform != nil {
 		b.platforms = []brokerpak.Platform{*options.Platform}
 	}
-	parent := "" // the default directory for temporary files
-	if options.Unpacked {
-		parent = filepath.Dir(output) // a directory can only be renamed within a file system
-	}
-	dir, err := os.MkdirTemp(parent, "pak-build-")
-	if err != nil {
-		return "", fmt.Errorf("making a directory for the build: %w", err)
-	}
 	b.Client, b.MaxBinary = cmp.Or(b.Client, newClient()), cmp.Or(b.MaxBinary, maxBinary)
-	b.CacheDir, b.stage = cmp.Or(b.CacheDir, filepath.Join(dir, "downloads")), filepath.Join(dir, "pak")
 	if b.Pause == nil {
 		b.Pause = pause
 	}
-	if err := errors.Join(b.build(ctx, output), os.RemoveAll(dir)); err != nil {
-		return "", err
+	if pak.IsZip() {
+		err = fmt.Errorf("%s is built already; name the directory of its source", options.Dir)
 	}
-	return output, nil
+	for _, name := range value.Keys(options.Binaries) {
+		hasName := func(entry brokerpak.Binary) bool { return entry.Name == name }
+		if err == nil && !slices.ContainsFunc(pak.Manifest.Binaries, hasName) {
+			err = fmt.Errorf("terraform_binaries of %s has no entry named %q", pak.Display(manifestName), name)
+		}
+	}
+	if err != nil {
+		_ = pak.Close() // opened for reading only, so that closing loses no data
+		return nil, err
+	}
+	return b, nil
+}
+
+// inTemporary calls work after it has set the directories of the builder to temporary ones below parent, and removes
+// these afterwards. A parent of "" is the default directory for temporary files. inTemporary returns the error of work,
+// of creating the directory or of removing it.
+func (b *builder) inTemporary(parent string, work func() error) error {
+	dir, err := os.MkdirTemp(parent, "pak-build-")
+	if err != nil {
+		return fmt.Errorf("making a directory for the build: %w", err)
+	}
+	b.CacheDir, b.stage = cmp.Or(b.CacheDir, filepath.Join(dir, "downloads")), filepath.Join(dir, "pak")
+	return errors.Join(work(), os.RemoveAll(dir))
 }
 
 // A builder builds one pak. The defaults of the options have been applied.
@@ -147,6 +177,8 @@ type builder struct {
 	platforms   []brokerpak.Platform
 	stage       string                     // the directory with the content of the built pak
 	executables map[string]bill.Executable // the executables in the stage, by their paths below it
+	lock        *brokerpak.Lock            // nil if the pak has none, and while a lock is written
+	fetched     []brokerpak.FetchedFile    // the files that were fetched so far
 	diags       *diag.List
 }
 
@@ -168,18 +200,7 @@ func (b *builder) build(ctx context.Context, output string) error {
 	if err != nil {
 		return unusable(err, b.stage)
 	}
-	if err := os.MkdirAll(b.CacheDir, 0o700); err != nil {
-		return fmt.Errorf("making the directory for downloads: %w", err)
-	}
-	if err := b.binaries(ctx); err != nil {
-		return err
-	}
-	if b.IncludeSource {
-		if err := b.sources(ctx); err != nil {
-			return err
-		}
-	}
-	if err := b.diags.Err(); err != nil {
+	if err := b.fetchAll(ctx); err != nil {
 		return err
 	}
 	for _, platform := range b.platforms { // the adapter will look up the executables in the same way
@@ -204,6 +225,24 @@ func (b *builder) build(ctx context.Context, output string) error {
 		b.progressf("%s: %s", output, fileSize(file))
 		return built.Close()
 	})
+}
+
+// fetchAll fetches the binaries, and with Options.IncludeSource their source code, into the stage directory, which must
+// exist. The error is a diag.Errors if the author must correct the pak. Other errors are those of binaries, of sources,
+// and that the cache directory cannot be created.
+func (b *builder) fetchAll(ctx context.Context) error {
+	if err := os.MkdirAll(b.CacheDir, 0o700); err != nil {
+		return fmt.Errorf("making the directory for downloads: %w", err)
+	}
+	if err := b.binaries(ctx); err != nil {
+		return err
+	}
+	if b.IncludeSource {
+		if err := b.sources(ctx); err != nil {
+			return err
+		}
+	}
+	return b.diags.Err()
 }
 
 // unusable wraps an error, which must not be nil, that occurred when the built pak was read. path is the temporary

@@ -87,8 +87,8 @@ var _ = Describe("building", func() {
 				o.Platform = &brokerpak.Platform{OS: "darwin", Arch: "arm64"}
 			})
 		files := contents(built)
-		Expect(files).To(HaveLen(6))
-		Expect(files).To(HaveKey("0644 bom.cdx.json"))
+		Expect(files).To(HaveLen(7))
+		Expect(files).To(And(HaveKey("0644 bom.cdx.json"), HaveKey("0644 brokerpak.lock.yml")))
 		Expect(files).To(HaveKeyWithValue("0755 bin/darwin/arm64/1.6.0/tofu", script))
 		Expect(files).To(HaveKeyWithValue("0755 bin/darwin/arm64/terraform-provider-random_v3.7.2", script))
 		Expect(files).To(HaveKeyWithValue("0755 bin/darwin/arm64/psql", script))

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/author/bill"
 	"service-adapter/internal/ctxio"
 )
 
@@ -229,7 +230,8 @@ type location struct {
 	name     string   // the name of the file; for a URL, of the downloaded file
 	checksum string   // "sha256:HEX" or "sha512:HEX"; "" if any content is accepted
 	plain    bool     // whether the file is not unpacked even if it is an archive
-	origin   string   // the location as the author wrote it, for the bill of materials; it may contain credentials
+	origin   string   // the location without credentials, for the bill of materials and the lock
+	locked   string   // what to do if the checksum is that of the lock and differs; "" if it is not that of the lock
 }
 
 // String returns the location for messages. It omits the credentials and the query of a URL, which may be secret.
@@ -265,11 +267,12 @@ func parseLocation(text string, dirs ...string) (location, error) {
 			protocol)
 	}
 	scheme, rest, isURL := strings.Cut(text, "://")
+	origin := bill.PublicReference(text)
 	switch {
 	case !isURL:
-		return locateFile(text, dirs)
+		return locateFile(text, origin, dirs)
 	case scheme == "file":
-		return locateFile(rest, dirs)
+		return locateFile(rest, origin, dirs)
 	case scheme != "http" && scheme != "https":
 		return location{}, findingf("url-template", "%s:// is not supported; use an http or https URL or a local file",
 			scheme)
@@ -279,16 +282,16 @@ func parseLocation(text string, dirs ...string) (location, error) {
 		// The cause does not contain the text, which may contain credentials.
 		return location{}, findingf("url-template", "not a URL: %w", errors.Unwrap(err))
 	}
-	result := location{url: parsed, name: path.Base(parsed.Path)}
+	result := location{url: parsed, name: path.Base(parsed.Path), origin: origin}
 	parsed.RawQuery, err = result.applyParameters(parsed.RawQuery)
 	return result, err
 }
 
 // locateFile returns the location of a local file; see parseLocation. The path may be followed by a query with
-// parameters, of which unknown ones are ignored.
-func locateFile(text string, dirs []string) (location, error) {
+// parameters, of which unknown ones are ignored. origin becomes the origin of the location.
+func locateFile(text, origin string, dirs []string) (location, error) {
 	name, query, _ := strings.Cut(text, "?")
-	result := location{name: filepath.Base(name)}
+	result := location{name: filepath.Base(name), origin: origin}
 	if _, err := result.applyParameters(query); err != nil {
 		return location{}, err
 	}
@@ -372,10 +375,15 @@ func (l location) verify(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	if actual := kind + ":" + digest; actual != l.checksum {
+	actual := kind + ":" + digest
+	switch {
+	case actual == l.checksum:
+		return nil
+	case l.locked != "":
+		return findingf(lockRule, "%s has the digest %s, not %s; %s", l, actual, l.checksum, l.locked)
+	default:
 		return findingf("checksum", "%s has the checksum %s, not %s", l, actual, l.checksum)
 	}
-	return nil
 }
 
 // checksum returns the hexadecimal digest of a file. It returns an error if the file cannot be read, or if ctx ends.

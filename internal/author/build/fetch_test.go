@@ -58,7 +58,7 @@ var _ = Describe("fetching", func() {
 				return recorder.Result()
 			})}
 		})
-		Expect(contents(built)).To(And(HaveLen(7), HaveKeyWithValue(tofuFile, script),
+		Expect(contents(built)).To(And(HaveLen(8), HaveKeyWithValue(tofuFile, script),
 			HaveKeyWithValue("0644 bin/linux/amd64/1.6.0/LICENSE", "MPL"),
 			HaveKey("0755 bin/linux/amd64/terraform-provider-random_v3.7.2_x5"),
 			HaveKey("0755 bin/linux/amd64/consul")))
@@ -92,7 +92,7 @@ var _ = Describe("fetching", func() {
 		write("bins/a", "in the working directory")
 		write("bins/b.tgz", gzipped(tarOf(entry{"./b", "b", 0o755}, entry{"more/b.txt", "text", 0o644})))
 		built, _ := mustBuild(dir)
-		Expect(contents(built)).To(And(HaveLen(8), HaveKeyWithValue(tofuFile, script),
+		Expect(contents(built)).To(And(HaveLen(9), HaveKeyWithValue(tofuFile, script),
 			HaveKeyWithValue("0755 bin/linux/amd64/a", "in the pak"),
 			HaveKeyWithValue("0755 bin/linux/amd64/b", "b"),
 			HaveKeyWithValue("0644 bin/linux/amd64/more/b.txt", "text"),

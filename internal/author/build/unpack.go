@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,9 +26,10 @@ const unpackPrefix = ".service-adapter-unpack-"
 // parent directories are created. The directory appears with all files or not at all, even if ctx ends, the process is
 // killed or the machine loses power. If platform is not nil, the binaries of all other platforms are left out. All
 // users may read the files, whatever the umask, so that one user can install a pak for another. Unpack also removes
-// temporary directories that killed calls left in the parent directory. It returns an error if name is not a valid pak file, if dir is not
-// empty or cannot be written, if the pak contains anything but regular files and directories or is larger than maxPak,
-// if it has no binaries for the platform, or if ctx ends.
+// temporary directories that killed calls left in the parent directory. It returns an error if name is not a valid pak
+// file, if dir is not empty or cannot be written, if the pak contains anything but regular files and directories or is
+// larger than maxPak, if it has no binaries for the platform, if a file differs from the lock in the pak, or if ctx
+// ends.
 func Unpack(ctx context.Context, name, dir string, platform *brokerpak.Platform) (err error) {
 	pak, err := brokerpak.Open(name)
 	if err != nil {
@@ -51,7 +53,7 @@ func Unpack(ctx context.Context, name, dir string, platform *brokerpak.Platform)
 		err = unpackPak(ctx, pak, unpacked, platform)
 	}
 	if err == nil {
-		err = openToAll(unpacked)
+		err = cmp.Or(pak.Verify(ctx, os.DirFS(unpacked), platform), openToAll(unpacked))
 	}
 	if err != nil {
 		return fmt.Errorf("unpacking %s: %w", name, err)

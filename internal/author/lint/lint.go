@@ -84,6 +84,7 @@ func Lint(ctx context.Context, path string, releases ...*release.Release) (*Repo
 func (l *linter) lint(ctx context.Context) error {
 	l.binaries()
 	l.defects()
+	l.pins()
 	l.checkReleases()
 	for _, service := range l.pak.Services {
 		if err := ctx.Err(); err != nil {

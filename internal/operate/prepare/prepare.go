@@ -70,7 +70,8 @@ func Run(ctx context.Context, process session.Process, dir string) (*Result, err
 
 // preparePaks prepares all paks that are directories. Paks that are zip files cannot be prepared, because the path of
 // their binaries, on which a prepared directory depends, is in the cache directory; for these, it adds a warning and
-// unpacks damaged binaries again. It returns the first error, and removes the temporary local state.
+// unpacks damaged binaries again. The binaries of each pak must have the digests in its lock, if it has one. It returns
+// the first error, and removes the temporary local state.
 func (p *preparer) preparePaks(ctx context.Context) error {
 	if _, err := p.session.Manager(nil); err != nil { // creates the directories of the cache and of a local state
 		return err
@@ -80,7 +81,11 @@ func (p *preparer) preparePaks(ctx context.Context) error {
 			p.session.Logger.Warn("removing a temporary directory", "error", err)
 		}
 	}()
+	platform := brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}
 	for _, pak := range p.session.Catalog.Paks {
+		if err := pak.Verify(ctx, pak.Files(), &platform); err != nil {
+			return err
+		}
 		if pak.IsZip() {
 			p.warnf("pak %s is a zip and is not prepared; unpack it with service-adapter pak unpack", pak.Path)
 			if err := p.repairExecutables(ctx, pak); err != nil {
