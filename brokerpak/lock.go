@@ -103,7 +103,8 @@ func checkDigest(entry mappingNode, digest string) {
 	const size = 64
 	valid := len(digest) == size && strings.Trim(digest, "0123456789abcdef") == ""
 	if digest != "" && !valid {
-		entry.document.errorf(entry.values["sha256"], lockRule, "sha256 must be %d hexadecimal digits in lower case", size)
+		entry.document.errorf(entry.values["sha256"], lockRule,
+			"sha256 must be %d hexadecimal digits in lower case", size)
 	}
 }
 

@@ -75,7 +75,12 @@ func TestCopiedExamples(t *testing.T) {
 			}
 			run("pak", "init", "--like", example, name)
 			expectCopy(t, filepath.Join(dir, name), kit.Path("examples", example))
-			run("pak", "validate", "--strict", name)
+			// The examples have no lock, because it would be out of date in a copy with other versions.
+			for line := range strings.Lines(run("pak", "validate", name)) {
+				if strings.Contains(line, ": warning: ") && !strings.HasSuffix(line, " [unpinned]\n") {
+					t.Error(line)
+				}
+			}
 			play := []string{"pak", "test", name, "--run", test.cases, "--binary", tofu}
 			if test.provider != "" {
 				play = append(play, "--binary",

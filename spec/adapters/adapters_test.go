@@ -34,7 +34,9 @@ var _ = Describe("The pak", Ordered, ContinueOnFailure, func() {
 					dir := GinkgoT().TempDir()
 					file, pak := filepath.Join(dir, "service.yml"), filepath.Join(dir, "service")
 					Expect(os.WriteFile(file, value.MustJSON(c.Stdout), 0o600)).To(Succeed())
-					for _, arguments := range [][]string{{"init", pak, "--from", file}, {"validate", pak, "--strict"}} {
+					for _, arguments := range [][]string{
+						{"init", pak, "--from", file}, {"lock", pak, "--binary", "tofu=" + file}, {"validate", pak, "--strict"},
+					} {
 						output, err := exec.CommandContext(ctx, adapterBinary,
 							append([]string{"pak"}, arguments...)...).CombinedOutput()
 						Expect(err).NotTo(HaveOccurred(), "%s: %s", c.name, output)

@@ -57,6 +57,9 @@ var _ = Describe("a pak of a job of a release", func() {
 				report, err := lint.Lint(ctx, dir, opened)
 				Expect(err).NotTo(HaveOccurred(), job.Name)
 				for _, finding := range report.Diagnostics {
+					if finding.Rule == "unpinned" {
+						continue // a new pak has no lock
+					}
 					if finding.Severity != diag.Notice { // the job may need others, to which it has links
 						Expect(finding.Rule).To(Equal("release-link"), "%s: %s", job.Name, finding.Message)
 					}
@@ -195,7 +198,7 @@ func FuzzInitRelease(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, finding := range report.Diagnostics {
-			if finding.Severity != diag.Notice {
+			if finding.Severity != diag.Notice && finding.Rule != "unpinned" {
 				t.Errorf("%q, %q, %q: %s: %s", name, text, content, finding.Pos, finding.Message)
 			}
 		}

@@ -92,9 +92,12 @@ var _ = Describe("docs/rules.md", func() {
 			Expect(rule.good).NotTo(BeEmpty())
 			releases := writeReleases(rule.releases)
 			findings := lintExcerpt
-			if rule.name == "unused" {
+			if rule.name == "unused" || rule.name == "unpinned" {
 				findings = func(files map[string]string, _ ...*release.Release) []diag.Diagnostic {
 					found, _ := lintPak(writePak(files))
+					if rule.name == "unpinned" {
+						found, _ = lintAll(writePak(files))
+					}
 					return found
 				}
 			}
