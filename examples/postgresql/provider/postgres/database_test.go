@@ -14,7 +14,7 @@ import (
 	"service-adapter/terraform-provider-pgaccess/spec/server"
 )
 
-// database is one with any number of connections.
+// database returns a database without a limit of connections.
 func database(name, owner string) postgres.Database {
 	return postgres.Database{Name: name, Owner: owner, ConnectionLimit: -1}
 }
@@ -31,14 +31,14 @@ var _ = Describe("a database", func() {
 		owner = "owner of " + name
 	})
 
-	It("is made for a group, and dropped with it", func(ctx context.Context) {
+	It("is created for a group, and dropped with it", func(ctx context.Context) {
 		Expect(s.CreateDatabase(ctx, database(name, owner))).To(Succeed())
 		Expect(s.ReadDatabase(ctx, name)).To(Equal(&postgres.Database{Name: name, Owner: owner, ConnectionLimit: -1}))
 		one := member(name, "one")
 		Expect(s.CreateRole(ctx, one)).To(Succeed())
 		Expect(as(ctx, one, "CREATE TABLE t ()", "CREATE SCHEMA s")).To(Succeed())
 
-		By("letting nobody else in")
+		By("rejecting other roles")
 		elsewhere := member(newDatabase(ctx), "else")
 		Expect(s.CreateRole(ctx, elsewhere)).To(Succeed())
 		_, err := pgx.Connect(ctx, dsn(elsewhere.Name, elsewhere.Password, name))
@@ -48,13 +48,13 @@ var _ = Describe("a database", func() {
 		session(ctx, one.Name, one.Password, name)
 		Expect(s.DropDatabase(ctx, name, owner)).To(Succeed())
 		Expect(s.ReadDatabase(ctx, name)).To(BeNil())
-		Expect(exists(ctx, owner)).To(BeTrue(), "it has a member")
+		Expect(exists(ctx, owner)).To(BeTrue(), "the group has a member")
 		Expect(s.DropRole(ctx, one)).To(Succeed())
-		Expect(s.DropDatabase(ctx, name, owner)).To(Succeed(), "it is gone")
+		Expect(s.DropDatabase(ctx, name, owner)).To(Succeed(), "dropping it again succeeds")
 		Expect(exists(ctx, owner)).To(BeFalse())
 	})
 
-	It("is adopted from an interrupted run, but not from somebody else", func(ctx context.Context) {
+	It("is adopted after an interrupted run, but not from another owner", func(ctx context.Context) {
 		Expect(s.CreateDatabase(ctx, database(name, owner))).To(Succeed())
 		Expect(s.CreateDatabase(ctx, database(name, owner))).To(Succeed())
 		another := "another " + owner
@@ -65,7 +65,7 @@ var _ = Describe("a database", func() {
 		Expect(s.DropDatabase(ctx, name, owner)).To(Succeed())
 	})
 
-	It("can be given to another group, and another limit", func(ctx context.Context) {
+	It("can be transferred to another group, and its limit can be changed", func(ctx context.Context) {
 		d := postgres.Database{Name: newDatabase(ctx), Owner: owner, ConnectionLimit: 7}
 		Expect(s.ChangeDatabase(ctx, d)).To(Succeed())
 		Expect(s.ReadDatabase(ctx, d.Name)).To(Equal(&d))
@@ -81,7 +81,7 @@ var _ = Describe("a database", func() {
 		Expect(s.DropDatabase(ctx, name, owner)).To(Succeed())
 	})
 
-	It("is made and dropped with others at the same time", func(ctx context.Context) {
+	It("can be created and dropped concurrently with others", func(ctx context.Context) {
 		var wait sync.WaitGroup
 		for i := range 6 {
 			wait.Go(func() {
@@ -105,7 +105,7 @@ var _ = Describe("a database", func() {
 	})
 })
 
-// limited makes an administrator with a few rights.
+// limited creates an administrator with these attributes, and returns the server with its login.
 func limited(ctx context.Context, rights string) postgres.Server {
 	GinkgoHelper()
 	number++
@@ -115,8 +115,8 @@ func limited(ctx context.Context, rights string) postgres.Server {
 	return s
 }
 
-var _ = Describe("an administrator who is no superuser", func() {
-	It("makes and drops databases and roles", func(ctx context.Context) {
+var _ = Describe("an administrator who is not a superuser", func() {
+	It("can create and drop databases and roles", func(ctx context.Context) {
 		s := limited(ctx, "CREATEROLE CREATEDB")
 		name := fmt.Sprintf("base %d", number)
 		one := member(name, "one")
@@ -130,7 +130,7 @@ var _ = Describe("an administrator who is no superuser", func() {
 		Expect(exists(ctx, one.Group)).To(BeFalse())
 	})
 
-	It("waits for sessions of superusers, which he may not end", func(ctx context.Context) {
+	It("waits for sessions of superusers, which only superusers may end", func(ctx context.Context) {
 		s := limited(ctx, "CREATEROLE CREATEDB")
 		name := fmt.Sprintf("base %d", number)
 		one := member(name, "one")
@@ -166,7 +166,7 @@ var _ = Describe("an administrator who is no superuser", func() {
 		Expect(exists(ctx, "owner of "+name)).To(BeFalse())
 	})
 
-	It("is told what he may not do", func(ctx context.Context) {
+	It("receives an error that names the missing permission", func(ctx context.Context) {
 		s, one := limited(ctx, "CREATEROLE"), member(newDatabase(ctx), "one")
 		Expect(s.CreateRole(ctx, one)).To(MatchError(ContainSubstring("may not grant privileges on database")))
 		Expect(exists(ctx, one.Group)).To(BeFalse())

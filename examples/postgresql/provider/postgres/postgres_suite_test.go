@@ -19,11 +19,11 @@ import (
 func TestPostgres(t *testing.T) {
 	RegisterFailHandler(Fail)
 	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 5 * time.Minute // a server that hangs must fail, not hang
+	suite.Timeout = 5 * time.Minute // a server that hangs must not block the suite
 	RunSpecs(t, "postgres", suite, reporter)
 }
 
-// running is the server of all specs. Each spec works on a database of its own.
+// All specs share the server. Each spec has its own database.
 var (
 	running *server.Server
 	number  int
@@ -47,7 +47,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	}, "30s").Should(Succeed())
 })
 
-// administrator is the superuser, as the provider is configured.
+// administrator returns the server with the login of the superuser, as an operator configures the provider.
 func administrator() postgres.Server {
 	return postgres.Server{
 		Hosts: []string{"127.0.0.1"}, Port: running.Port, User: server.Admin, Password: server.Password,
@@ -63,7 +63,7 @@ func dsn(user, password, database string) string {
 	return text.String()
 }
 
-// session connects as somebody until the spec ends.
+// session opens a session of a user that ends with the spec.
 func session(ctx context.Context, user, password, database string) *pgx.Conn {
 	GinkgoHelper()
 	conn, err := pgx.Connect(ctx, dsn(user, password, database))
@@ -72,7 +72,7 @@ func session(ctx context.Context, user, password, database string) *pgx.Conn {
 	return conn
 }
 
-// as runs statements as a role.
+// as runs statements in a session of a role, and returns the first error.
 func as(ctx context.Context, r postgres.Role, statements ...string) error {
 	GinkgoHelper()
 	conn := session(ctx, r.Name, r.Password, r.Database)
@@ -85,7 +85,7 @@ func as(ctx context.Context, r postgres.Role, statements ...string) error {
 	return nil
 }
 
-// query asks the superuser for one value.
+// query returns the single value of a query of the superuser.
 func query[T any](ctx context.Context, database, sql string, arguments ...any) T {
 	GinkgoHelper()
 	conn := session(ctx, server.Admin, server.Password, database)
@@ -107,7 +107,7 @@ func exec(ctx context.Context, database string, statements ...string) {
 	}
 }
 
-// newDatabase makes a database by hand, with a name that needs quoting.
+// newDatabase creates a database without the provider and returns its name, which needs quoting.
 func newDatabase(ctx context.Context) string {
 	GinkgoHelper()
 	number++
@@ -116,7 +116,7 @@ func newDatabase(ctx context.Context) string {
 	return name
 }
 
-// member is a role that nobody has made yet.
+// member returns a role that has not been created.
 func member(database, name string) postgres.Role {
 	return postgres.Role{
 		Name: name + " of " + database, Group: "owner of " + database, Database: database, Marker: "it's " + name,
@@ -124,7 +124,7 @@ func member(database, name string) postgres.Role {
 	}
 }
 
-// exists tells whether there is a role.
+// exists reports whether a role exists.
 func exists(ctx context.Context, role string) bool {
 	GinkgoHelper()
 	return query[bool](ctx, "postgres", "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", role)

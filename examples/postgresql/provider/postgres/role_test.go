@@ -30,7 +30,7 @@ var _ = Describe("a role", func() {
 		Expect(s.CreateRole(ctx, two)).To(Succeed())
 	})
 
-	It("shares what it makes", func(ctx context.Context) {
+	It("shares its objects with its group", func(ctx context.Context) {
 		Expect(as(ctx, one, "CREATE TABLE t (id serial, n int)", "INSERT INTO t (n) VALUES (1)",
 			"CREATE SCHEMA s", "CREATE TABLE s.t ()")).To(Succeed())
 		Expect(as(ctx, two, "INSERT INTO t (n) SELECT n FROM t", "ALTER TABLE t ADD COLUMN extra text",
@@ -38,7 +38,7 @@ var _ = Describe("a role", func() {
 		Expect(query[int](ctx, database, "SELECT count(*) FROM t")).To(Equal(2))
 	})
 
-	It("shares even what it makes under its own name", func(ctx context.Context) {
+	It("shares objects even if it creates them under its own name", func(ctx context.Context) {
 		Expect(as(ctx, one, "SET ROLE NONE", "CREATE TABLE t (id serial, n int)",
 			"CREATE SCHEMA s", "CREATE TABLE s.t (n int)")).To(Succeed())
 		Expect(query[string](ctx, database,
@@ -46,7 +46,7 @@ var _ = Describe("a role", func() {
 		Expect(as(ctx, two, "INSERT INTO t (n) VALUES (1)", "SELECT * FROM s.t")).To(Succeed())
 	})
 
-	It("leaves what it owns to its group, in all databases", func(ctx context.Context) {
+	It("leaves its objects in all databases to its group", func(ctx context.Context) {
 		other := newDatabase(ctx)
 		exec(ctx, other, "GRANT CREATE ON SCHEMA public TO PUBLIC")
 		Expect(as(ctx, one, "SET ROLE NONE", "CREATE TABLE t (n int)", "INSERT INTO t VALUES (7)")).To(Succeed())
@@ -62,7 +62,7 @@ var _ = Describe("a role", func() {
 			Expect(query[string](ctx, where, "SELECT tableowner FROM pg_tables WHERE schemaname = 'public'")).To(
 				Equal(one.Group))
 		}
-		Expect(s.DropRole(ctx, one)).To(Succeed(), "it is gone")
+		Expect(s.DropRole(ctx, one)).To(Succeed(), "dropping it again succeeds")
 	})
 
 	It("loses its sessions when it is dropped", func(ctx context.Context) {
@@ -76,7 +76,7 @@ var _ = Describe("a role", func() {
 		Expect(err).To(MatchError(ContainSubstring("password authentication failed")))
 	})
 
-	It("can be dropped when its database or its group is gone", func(ctx context.Context) {
+	It("can be dropped if its database or its group no longer exists", func(ctx context.Context) {
 		exec(ctx, "postgres", "DROP DATABASE "+pgx.Identifier{database}.Sanitize()+" WITH (FORCE)")
 		known := one
 		exists, err := s.ReadRole(ctx, &known)
@@ -87,7 +87,7 @@ var _ = Describe("a role", func() {
 		Expect(s.DropRole(ctx, two)).To(Succeed())
 	})
 
-	It("is adopted with a new password when it bears the same mark", func(ctx context.Context) {
+	It("is adopted with a new password if it has the same mark", func(ctx context.Context) {
 		again := one
 		again.Password = postgres.NewPassword()
 		Expect(s.CreateRole(ctx, again)).To(Succeed())
@@ -96,7 +96,7 @@ var _ = Describe("a role", func() {
 		Expect(err).To(MatchError(ContainSubstring("password authentication failed")))
 	})
 
-	It("of somebody else is neither adopted, read nor dropped", func(ctx context.Context) {
+	It("with another mark is neither adopted, read nor dropped", func(ctx context.Context) {
 		mine := one
 		mine.Marker = "another binding"
 		refusal := fmt.Sprintf(`role %q exists and is not the one that this configuration makes: `+
@@ -109,8 +109,8 @@ var _ = Describe("a role", func() {
 		Expect(as(ctx, one, "SELECT 1")).To(Succeed())
 	})
 
-	It("is refused, and nothing of it is left, "+
-		"when its group is no group or its database does not exist", func(ctx context.Context) {
+	It("is rejected, and does not remain, "+
+		"if its group is not a group or its database does not exist", func(ctx context.Context) {
 		three := member(database, "three")
 		three.Group = one.Name
 		err := s.CreateRole(ctx, three)
@@ -143,7 +143,7 @@ var _ = Describe("a role", func() {
 		Expect(as(ctx, one, "SELECT 1")).To(Succeed())
 	})
 
-	It("never shows its password to the server's log", func() {
+	It("does not write its password to the server's log", func() {
 		log, err := os.ReadFile(filepath.Join(dir, "log"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(log)).To(And(ContainSubstring("SCRAM-SHA-256$4096"),
@@ -151,8 +151,8 @@ var _ = Describe("a role", func() {
 	})
 })
 
-var _ = Describe("many roles at once", func() {
-	// together does something for many roles at the same time and returns the errors.
+var _ = Describe("many roles", func() {
+	// together calls a function concurrently for many roles and returns the errors.
 	together := func(count int, something func(i int) error) error {
 		failed := make([]error, count)
 		var wait sync.WaitGroup
@@ -163,7 +163,7 @@ var _ = Describe("many roles at once", func() {
 		return errors.Join(failed...)
 	}
 
-	It("are made, used and dropped", func(ctx context.Context) {
+	It("can be created, used and dropped concurrently", func(ctx context.Context) {
 		const count = 20
 		database, s := newDatabase(ctx), administrator()
 		roles := make([]postgres.Role, count)
@@ -183,7 +183,7 @@ var _ = Describe("many roles at once", func() {
 			Equal(1), "the group")
 	})
 
-	It("are made and dropped at the same time, in several databases", func(ctx context.Context) {
+	It("can be created and dropped concurrently in several databases", func(ctx context.Context) {
 		const count = 8
 		s := administrator()
 		databases := []string{newDatabase(ctx), newDatabase(ctx)}

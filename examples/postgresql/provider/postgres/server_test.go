@@ -20,7 +20,7 @@ var _ = Describe("a connection", func() {
 		return err
 	}
 
-	DescribeTable("works",
+	DescribeTable("is established",
 		func(ctx context.Context, change func(*postgres.Server)) {
 			s := administrator()
 			change(&s)
@@ -32,12 +32,12 @@ var _ = Describe("a connection", func() {
 		Entry("with a certificate of the host", func(s *postgres.Server) {
 			s.SSLMode, s.Hosts = postgres.SSLVerifyFull, []string{"localhost"}
 		}),
-		Entry("with the host of several that can be reached", func(s *postgres.Server) {
+		Entry("with the first reachable host of several", func(s *postgres.Server) {
 			s.Hosts = []string{"host.invalid", "127.0.0.1"}
 		}),
 	)
 
-	DescribeTable("that fails says why, in one line without secrets",
+	DescribeTable("that fails reports the reason on one line without secrets:",
 		func(ctx context.Context, change func(*postgres.Server), text string) {
 			s := administrator()
 			change(&s)
@@ -46,11 +46,11 @@ var _ = Describe("a connection", func() {
 			Expect(err).To(MatchError(HavePrefix(strings.ReplaceAll(text, "HERE", here))))
 			Expect(err.Error()).NotTo(Or(ContainSubstring("\n"), ContainSubstring(s.Password)))
 		},
-		Entry("nobody listens", func(s *postgres.Server) { s.Port = closedPort() },
+		Entry("no server listens", func(s *postgres.Server) { s.Port = closedPort() },
 			"cannot reach PostgreSQL at HERE: connection refused"),
 		Entry("no such host", func(s *postgres.Server) { s.Hosts = []string{"host.invalid"} },
 			"cannot reach PostgreSQL at HERE: the host name cannot be resolved: "),
-		Entry("nobody answers", func(s *postgres.Server) {
+		Entry("the server does not respond", func(s *postgres.Server) {
 			s.Port, s.ConnectTimeout = silentPort(), 50*time.Millisecond
 		}, "cannot reach PostgreSQL at HERE: timed out"),
 		Entry("a wrong password", func(s *postgres.Server) { s.Password = "wrong" },
@@ -80,11 +80,12 @@ var _ = Describe("a connection", func() {
 		Expect(read(ctx, s)).To(MatchError("no administrator of the PostgreSQL server is configured"))
 	})
 
-	It("is not fooled by objects of users", func(ctx context.Context) {
+	It("ignores functions and operators of users", func(ctx context.Context) {
 		database := newDatabase(ctx)
 		s, one := administrator(), member(database, "one")
 		Expect(s.CreateRole(ctx, one)).To(Succeed())
-		// An exact match of the argument types, which wins over PostgreSQL's own even without the search path below.
+		// The argument types match exactly, so this function would be preferred to PostgreSQL's own function even
+		// without the search path below.
 		Expect(as(ctx, one, `CREATE FUNCTION public.has_database_privilege(text, name, text)
 			RETURNS bool LANGUAGE plpgsql AS
 			$$ BEGIN RAISE EXCEPTION 'fooled'; END $$`)).To(Succeed())
@@ -95,11 +96,11 @@ var _ = Describe("a connection", func() {
 })
 
 var _ = Describe("names and passwords", func() {
-	DescribeTable("that PostgreSQL would change are refused", func(name string) {
+	DescribeTable("that PostgreSQL would change are rejected", func(name string) {
 		Expect(postgres.CheckIdentifier(name)).NotTo(Succeed())
 	}, Entry("empty", ""), Entry("long", strings.Repeat("ä", 32)), Entry("reserved", "pg_x"), Entry("NUL", "a\x00b"))
 
-	It("may be anything else", func() {
+	It("may have any other form", func() {
 		Expect(postgres.CheckIdentifier(strings.Repeat(`"`, 63))).To(Succeed())
 		Expect(postgres.CheckPassword(postgres.NewPassword())).To(Succeed())
 		Expect(postgres.NewPassword()).NotTo(Equal(postgres.NewPassword()))
@@ -108,7 +109,7 @@ var _ = Describe("names and passwords", func() {
 	})
 })
 
-// otherCA has signed nothing.
+// otherCA is an authority that has signed no certificate of the server.
 const otherCA = `-----BEGIN CERTIFICATE-----
 MIIBdjCCAR2gAwIBAgIUFSGZWPCNRFCdCXbT1O9um7pYsRwwCgYIKoZIzj0EAwIw
 EDEOMAwGA1UEAwwFb3RoZXIwIBcNMjYxMTIxMTQ1NjEyWhgPMjEyNjEwMjgxNDU2
@@ -121,7 +122,7 @@ opECjmWJ+MECICo+Xy+q0p5a5znqC4eGDHoFq2aqblSJuIsyN3xLq6J+
 -----END CERTIFICATE-----
 `
 
-// listening returns a port on which somebody listens who never answers, until it is closed.
+// listening returns a port of a listener that never responds, and a function that closes it.
 func listening() (int, func() error) {
 	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -22,11 +22,11 @@ import (
 func TestProvider(t *testing.T) {
 	RegisterFailHandler(Fail)
 	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 5 * time.Minute // a run that nobody ends must fail, not hang
+	suite.Timeout = 5 * time.Minute // a run that hangs must not block the suite
 	RunSpecs(t, "provider", suite, reporter)
 }
 
-// What all specs share: OpenTofu, its configuration, which names the provider that was built, and the server.
+// All specs share OpenTofu, the path of its configuration, which names the built provider, and the server.
 var (
 	tofuBinary string
 	cliConfig  string
@@ -34,7 +34,7 @@ var (
 )
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	tofuBinary = filepath.Join("..", "..", "..", "..", "build", "tofu", "1.12.6", "tofu") // of `make tools`
+	tofuBinary = filepath.Join("..", "..", "..", "..", "build", "tofu", "1.12.6", "tofu") // built by `make tools`
 	if _, err := os.Stat(tofuBinary); err != nil {
 		if tofuBinary, err = exec.LookPath("tofu"); err != nil {
 			const missing = "there is no OpenTofu; run `make tools`"
@@ -67,14 +67,14 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	Eventually(func() error { _, err := ask[int](ctx, "postgres", "SELECT 1"); return err }, "30s").Should(Succeed())
 })
 
-// module is a directory with a configuration and its state.
+// A module is a directory with a configuration and its state.
 type module struct{ dir, host, port string }
 
 func newModule() *module {
 	return &module{dir: GinkgoT().TempDir(), host: "localhost", port: fmt.Sprint(running.Port)}
 }
 
-// write writes the configuration: the provider block and resources.
+// write writes the configuration, which consists of the provider block and the resources.
 func (m *module) write(resources string) {
 	GinkgoHelper()
 	Expect(os.WriteFile(filepath.Join(m.dir, "main.tf"), fmt.Appendf(nil, `
@@ -93,7 +93,7 @@ provider "pgaccess" {
 %s`, m.host, m.port, server.Admin, server.Password, running.CA, resources), 0o600)).To(Succeed())
 }
 
-// tofu runs a command and returns the summaries of its errors.
+// tofu runs a command of OpenTofu and returns the summaries of its errors.
 func (m *module) tofu(ctx context.Context, arguments ...string) []string {
 	GinkgoHelper()
 	stdout := m.run(ctx, arguments...)
@@ -117,7 +117,7 @@ func (m *module) run(ctx context.Context, arguments ...string) string {
 	command.Env = []string{
 		"TF_CLI_CONFIG_FILE=" + cliConfig, "HOME=" + m.dir, "PATH=" + os.Getenv("PATH"), "CHECKPOINT_DISABLE=1",
 	}
-	_ = command.Run() // the errors tell
+	_ = command.Run() // the output contains the errors
 	GinkgoWriter.Println(arguments, stdout.String())
 	return stdout.String()
 }
@@ -133,7 +133,7 @@ func (m *module) destroy(ctx context.Context) []string {
 	return m.tofu(ctx, "destroy", "-json", "-auto-approve", "-input=false")
 }
 
-// attributes are those of a resource in the state.
+// attributes returns the attributes of a resource in the state.
 func (m *module) attributes(address string) map[string]any {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join(m.dir, "terraform.tfstate"))
@@ -153,7 +153,7 @@ func (m *module) attributes(address string) map[string]any {
 	return nil
 }
 
-// connect connects as somebody until the spec ends.
+// connect opens a session of a user.
 func connect(ctx context.Context, user, password, database string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(fmt.Sprintf("host=127.0.0.1 port=%d sslmode=require", running.Port))
 	if err != nil {
@@ -163,7 +163,7 @@ func connect(ctx context.Context, user, password, database string) (*pgx.Conn, e
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// ask asks the superuser for one value.
+// ask returns the single value of a query of the superuser.
 func ask[T any](ctx context.Context, database, sql string, arguments ...any) (value T, err error) {
 	conn, err := connect(ctx, server.Admin, server.Password, database)
 	if err != nil {

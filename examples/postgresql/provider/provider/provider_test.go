@@ -12,7 +12,7 @@ import (
 
 const databases = "SELECT count(*) FROM pg_database WHERE datname = $1"
 
-// resources are a database and a role for it. Further lines belong to the role.
+// resources returns a database and a role for it. The lines are added to the role.
 func resources(name, lines string) string {
 	return fmt.Sprintf(`
 resource "pgaccess_database" "d" {
@@ -29,7 +29,7 @@ resource "pgaccess_role" "r" {
 }
 
 var _ = Describe("the provider", func() {
-	It("makes, changes, reads and drops a database and a role", func(ctx context.Context) {
+	It("creates, changes, reads and drops a database and a role", func(ctx context.Context) {
 		m := newModule()
 		Expect(m.apply(ctx, resources("life", ""))).To(BeEmpty())
 		attributes := m.attributes("pgaccess_role.r")
@@ -57,7 +57,7 @@ var _ = Describe("the provider", func() {
 		Expect(login(password)).NotTo(Succeed())
 		Expect(login("a 'given' one")).To(Succeed())
 
-		By("noticing what others changed")
+		By("detecting changes that were made without it")
 		do(ctx, "ALTER ROLE life_login CONNECTION LIMIT 7 VALID UNTIL '2048-01-01'")
 		Expect(m.run(ctx, "plan", "-input=false")).To(ContainSubstring("1 to change"))
 		Expect(m.tofu(ctx, "apply", "-json", "-auto-approve", "-input=false")).To(BeEmpty())
@@ -68,7 +68,7 @@ var _ = Describe("the provider", func() {
 		Expect(ask[int](ctx, "postgres", "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'life%'")).To(BeZero())
 	})
 
-	It("makes anew what is gone", func(ctx context.Context) {
+	It("creates missing objects again", func(ctx context.Context) {
 		m := newModule()
 		Expect(m.apply(ctx, resources("gone", ""))).To(BeEmpty())
 		do(ctx, "DROP DATABASE gone WITH (FORCE)")
@@ -80,7 +80,7 @@ var _ = Describe("the provider", func() {
 		Expect(m.destroy(ctx)).To(BeEmpty())
 	})
 
-	It("imports a database that was made by hand", func(ctx context.Context) {
+	It("imports a database that was created without it", func(ctx context.Context) {
 		m := newModule()
 		do(ctx, "CREATE DATABASE hand")
 		Expect(m.apply(ctx, resources("hand", ""))).To(
@@ -95,7 +95,7 @@ var _ = Describe("the provider", func() {
 	})
 
 	It("plans and validates without the server, "+
-		"and says in one sentence that it cannot be reached", func(ctx context.Context) {
+		"and reports in one sentence that the server cannot be reached", func(ctx context.Context) {
 		m := newModule()
 		m.port = "1"
 		m.write(resources("far", ""))
@@ -106,7 +106,7 @@ var _ = Describe("the provider", func() {
 		Expect(m.attributes("pgaccess_database.d")).To(BeNil())
 	})
 
-	DescribeTable("refuses", func(ctx context.Context, change func(*module), lines, message string) {
+	DescribeTable("rejects", func(ctx context.Context, change func(*module), lines, message string) {
 		m := newModule()
 		change(m)
 		m.write(resources("bad", lines))
@@ -114,11 +114,11 @@ var _ = Describe("the provider", func() {
 	},
 		Entry("a password that is not ASCII", func(*module) {}, `password = "ä"`,
 			"a password may only hold printable ASCII characters"),
-		Entry("a limit below none", func(*module) {}, `connection_limit = -2`,
+		Entry("a limit below -1", func(*module) {}, `connection_limit = -2`,
 			"-2 is not a number from -1 to 2147483647"),
-		Entry("what is no time", func(*module) {}, `valid_until = "tomorrow"`,
+		Entry("a text that is not a time", func(*module) {}, `valid_until = "tomorrow"`,
 			`"tomorrow" is no time such as 2030-12-31T23:59:59Z`),
-		Entry("a port that there is not", func(m *module) { m.port = "70000" }, "",
+		Entry("a port out of range", func(m *module) { m.port = "70000" }, "",
 			"70000 is not a number from 1 to 65535"),
 		Entry("an unknown sslmode", func(m *module) { m.port += "\n sslmode = \"prefer\"" }, "",
 			`"prefer" is not one of disable, require, verify-ca, verify-full`),
