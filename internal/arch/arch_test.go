@@ -1,4 +1,4 @@
-// Package arch_test asserts the structure of the module, for all files of the product: who may import what, package
+// Package arch_test asserts the structure of the module for all files of the product: the allowed imports, the package
 // comments and the size of files.
 package arch_test
 
@@ -24,10 +24,10 @@ const module = "service-adapter/"
 // maxLines is the number of lines of code, without blank lines and comments, above which a source file must be split.
 const maxLines = 320
 
-// layers are the packages of the module from the bottom to the top. A package may import those of lower layers, never
-// one of its own. Every package below cmd is in the top layer.
+// layers contains the packages of the module from the bottom to the top. A package may import packages of lower layers,
+// but not of its own. Every package below cmd is in the top layer.
 var layers = [][]string{
-	// Foundations: they know nothing of services, bindings and OpenTofu's runs.
+	// Foundations: they do not depend on services, bindings and OpenTofu's runs.
 	{
 		"docs", "examples", "internal/ctxio", "internal/diag", "internal/durable", "internal/fault",
 		"internal/privatefs", "internal/value", "internal/yamltree",
@@ -44,7 +44,7 @@ var layers = [][]string{
 	{"internal/engine/templates"},
 	{"internal/engine/scratch"},
 	{"internal/engine/workspace", "brokerpak/expr"},
-	// The format, and what evaluates it for a request.
+	// The format, and the evaluation of expressions for a request.
 	{"brokerpak"},
 	{"schemas", "internal/bundled"},
 	{"internal/vars"},
@@ -53,8 +53,8 @@ var layers = [][]string{
 	{"internal/engine/lifecycle"},
 	{"binding", "internal/engine/provision", "internal/odb"},
 	{"manifestgen"},
-	// The protocol, and the tools for operators. Those below adapter/session record what every command does, and those
-	// beside adapter have a session of their own.
+	// The protocol, and the tools for operators. The packages below adapter/session record every command. Those in the
+	// row of adapter open their own sessions.
 	{
 		"adapter/config", "internal/operate/audit", "internal/operate/certificates", "internal/operate/manifestdiff",
 	},
@@ -71,7 +71,7 @@ var layers = [][]string{
 	{"internal/author/diff"},
 	{"internal/cli"},
 	{"cmd"},
-	// What tests share.
+	// Packages that tests share.
 	{"spec/bench/figures", "spec/kit"},
 	{"spec/kit/broker", "spec/kit/hold", "spec/kit/servers"},
 	{"spec/kit/process", "spec/kit/site"},
@@ -83,7 +83,8 @@ var layers = [][]string{
 	{"spec/release"},
 }
 
-// onlyImporters narrows the layers: these packages are for some of those above them.
+// onlyImporters contains packages that may not be imported by all packages of higher layers, with the allowed
+// importers.
 var onlyImporters = map[string][]string{
 	"internal/director":          {"internal/cli", "internal/operate/certificates"},
 	"internal/engine/backend":    {"internal/engine", "adapter"},
@@ -98,8 +99,8 @@ var onlyImporters = map[string][]string{
 	"internal/privatefs":         {"internal/engine", "internal/operate/audit"},
 }
 
-// onlyImporter names the one package, or tree of packages, that may import a library; "tests" is no package. The
-// packages below spec are tests themselves.
+// onlyImporter contains the only package, or tree of packages, that may import a library. The entry "tests" is not a
+// package; it allows only tests, among them the packages below spec.
 var onlyImporter = map[string]string{
 	"os/exec":                  "internal/engine",
 	"github.com/CycloneDX":     "internal/author/bill",
@@ -113,7 +114,7 @@ var onlyImporter = map[string]string{
 	"github.com/rogpeppe":      "tests",
 }
 
-// goPackage is what `go list -json` says of a package, without its tests.
+// goPackage contains fields of the output of `go list -json` for a package, without its tests.
 type goPackage struct {
 	ImportPath string
 	Dir        string
@@ -122,7 +123,7 @@ type goPackage struct {
 	Imports    []string
 }
 
-// name is the path within the module.
+// name returns the path of the package within the module.
 func (p goPackage) name() string { return strings.TrimPrefix(p.ImportPath, module) }
 
 // packages lists the packages of the module that have product code.
@@ -146,8 +147,8 @@ func packages(t *testing.T) []goPackage {
 			continue
 		}
 		found = append(found, p)
-		// The list comes from another process: read the directory here as well, so that the result of this test is not
-		// taken from the cache of go test after a change in it.
+		// This call makes the cached result of the test invalid if the directory changes, because go test does not
+		// notice the files that another process reads.
 		if _, err := os.ReadDir(p.Dir); err != nil {
 			t.Fatal(err)
 		}
@@ -162,15 +163,15 @@ func TestImportDirection(t *testing.T) {
 	for _, p := range packages(t) {
 		height := layer(p.name())
 		if height < 0 {
-			t.Errorf("%s is in no layer; give it a place in this test", p.name())
+			t.Errorf("%s is in no layer; add it to a layer in this test", p.name())
 			continue
 		}
 		for _, imported := range p.Imports {
 			target, ours := strings.CutPrefix(imported, module)
-			if !ours || layer(target) < 0 { // the latter is reported above
+			if !ours || layer(target) < 0 { // the loop reports a package without a layer
 				continue
 			}
-			ownPart := under(p.name(), "cmd") && under(target, p.name()) // of one command
+			ownPart := under(p.name(), "cmd") && under(target, p.name()) // a command may import its own parts
 			if layer(target) >= height && !ownPart {
 				t.Errorf("%s must not import %s: it is not in a lower layer", p.name(), target)
 			}
@@ -182,7 +183,7 @@ func TestImportDirection(t *testing.T) {
 	}
 }
 
-// layer returns the height of a package, -1 when it has no place.
+// layer returns the index of the layer of a package. It returns -1 if no layer contains the package.
 func layer(name string) int {
 	if under(name, "cmd") {
 		name = "cmd"
@@ -191,7 +192,7 @@ func layer(name string) int {
 }
 
 // TestDirectories asserts that a directory contains no package that is above the package of the directory itself, so
-// that the tree of directories shows the direction of imports. The packages below spec are tests, and cmd is no
+// that the tree of directories shows the direction of imports. The packages below spec are tests, and cmd is not a
 // package.
 func TestDirectories(t *testing.T) {
 	for _, p := range packages(t) {
@@ -214,7 +215,7 @@ func TestLibrariesHaveOneImporter(t *testing.T) {
 	}
 }
 
-// under tells whether a path is another one or below it.
+// under reports whether a path equals a tree or is below it.
 func under(path, tree string) bool {
 	return path == tree || strings.HasPrefix(path, tree+"/")
 }
@@ -227,8 +228,8 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// codeLines returns the number of lines that are neither blank nor only a comment, so that no comment is left out to
-// keep a file short.
+// codeLines returns the number of lines that are neither blank nor only a comment. Comments do not count, so that no
+// comment is omitted to shorten a file.
 func codeLines(source []byte) int {
 	count := 0
 	for line := range bytes.Lines(source) {
@@ -253,7 +254,7 @@ func TestFileSizes(t *testing.T) {
 	}
 }
 
-// maxMethods is how many methods a type may have: more of them are several types.
+// maxMethods is the maximum number of methods of a type. A type with more methods has to be split.
 const maxMethods = 40
 
 func TestMethods(t *testing.T) {
@@ -279,7 +280,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// receiver is the name of a receiver's type.
+// receiver returns the name of a receiver's type.
 func receiver(expression ast.Expr) string {
 	switch e := expression.(type) {
 	case *ast.StarExpr:
