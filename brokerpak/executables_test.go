@@ -182,7 +182,7 @@ var _ = Describe("the executables of a pak", func() {
 
 	It("are not repaired for another user", func(ctx context.Context) {
 		if os.Geteuid() != 0 {
-			Skip("only root may give a directory away")
+			Skip("only root can change the owner of a directory")
 		}
 		cache := GinkgoT().TempDir()
 		pak := open(zipped(pakWithBinaries(binaries...)))

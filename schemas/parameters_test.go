@@ -79,7 +79,7 @@ var _ = Describe("CheckParameters", func() {
 			`parameter "any" is set by the plan and cannot be changed`))
 	})
 
-	It("lets a binding set what the plan sets", func() {
+	It("allows a binding to set an input that the plan sets", func() {
 		Expect(schemas.CheckParameters(action, nil, object(`{"storage_gb": 5}`), false)).To(Succeed())
 	})
 

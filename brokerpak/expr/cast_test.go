@@ -16,7 +16,7 @@ var _ = DescribeTable("Cast", func(v any, typ string, expected any) {
 	Entry("string of a text with blanks", " 5 ", "string", " 5 "),
 	Entry("integer", "1234", "integer", int64(1234)),
 	Entry("negative integer", "-5", "integer", int64(-5)),
-	Entry("integer of nothing", "", "integer", int64(0)),
+	Entry("integer of an empty text", "", "integer", int64(0)),
 	Entry("integer drops the decimal part", "7.9", "integer", int64(7)),
 	Entry("integer drops an empty decimal part", "-7.", "integer", int64(-7)),
 	Entry("integer without an integral part", "-.5", "integer", int64(0)),
@@ -27,7 +27,7 @@ var _ = DescribeTable("Cast", func(v any, typ string, expected any) {
 	Entry("number", "1.234", "number", 1.234),
 	Entry("integral number", "5", "number", int64(5)),
 	Entry("integral number with a decimal part", "5.0", "number", int64(5)),
-	Entry("number of nothing", "", "number", int64(0)),
+	Entry("number of an empty text", "", "number", int64(0)),
 	Entry("number is decimal", "010", "number", int64(10)),
 	Entry("number with an exponent", "1e3", "number", int64(1000)),
 	Entry("large number", "1e21", "number", 1e21),
@@ -54,7 +54,7 @@ var _ = DescribeTable("Cast keeps null", func(v any, typ string) {
 	Entry("of no text", nil, "integer"),
 )
 
-var _ = DescribeTable("Cast refuses", func(v any, typ, message string) {
+var _ = DescribeTable("Cast rejects", func(v any, typ, message string) {
 	_, err := expr.Cast(v, typ)
 	Expect(err).To(MatchError("converting to " + typ + ": " + message))
 },
@@ -80,7 +80,7 @@ var _ = DescribeTable("Cast refuses", func(v any, typ, message string) {
 	Entry("a comma separated list", "a,b", "array", "the text is not JSON from byte 1 on"),
 	Entry("a number as an array", "5", "array", "expected an array, found an integer"),
 	Entry("a map as an array", map[string]any{"k": "v"}, "array", "expected an array, found an object"),
-	Entry("numbers that are no JSON values", "[1e999]", "array",
+	Entry("numbers that are not JSON values", "[1e999]", "array",
 		`the number at "0" is too large; integers may have up to 64 bits`),
 )
 
@@ -100,7 +100,7 @@ var _ = DescribeTable("Truthy", func(v any, expected bool) {
 	Entry("a false boolean", false, false),
 )
 
-var _ = DescribeTable("Truthy refuses", func(v any, message string) {
+var _ = DescribeTable("Truthy rejects", func(v any, message string) {
 	_, err := expr.Truthy(v)
 	Expect(err).To(MatchError(message))
 },

@@ -28,7 +28,7 @@ var _ = Describe("Template", func() {
 		Expect(parse(text).IsLiteral()).To(Equal(literal))
 	},
 		Entry("text", `a`, true),
-		Entry("nothing", ``, true),
+		Entry("empty text", ``, true),
 		Entry("escape", `$${a}`, true),
 		Entry("constant text", `${"a"}`, true),
 		Entry("variable", `${a}`, false),

@@ -47,7 +47,7 @@ var _ = Describe("The certificates of a deployment", func() {
 			"it answered 404 Not Found: Deployment 'a/b' doesn't exist"),
 		Entry("with a page", 502, "<html>", "it answered 502 Bad Gateway"),
 		Entry("with null", 200, "null", "the answer is not a list"),
-		Entry("with something else", 200, `{"certificates":[]}`, "the answer is not the expected JSON"),
+		Entry("with another kind of value", 200, `{"certificates":[]}`, "the answer is not the expected JSON"),
 		Entry("with a wrong time", 200, `[{"name":"/ca","expiry_date":"soon"}]`, "the answer is not the expected JSON"),
 		Entry("without a name", 200, `[{"expiry_date":"2027-01-02T03:04:05Z"}]`,
 			"the answer contains a certificate without a name or without a time of expiry"),

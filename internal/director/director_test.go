@@ -166,7 +166,7 @@ var _ = Describe("A Director", func() {
 		}
 	})
 
-	It("that rejects a login is asked again", func(ctx context.Context) {
+	It("receives another login after one failed", func(ctx context.Context) {
 		s := newSite("uaa")
 		client, err := director.New(s.config())
 		Expect(err).NotTo(HaveOccurred())
@@ -196,7 +196,7 @@ var _ = Describe("A Director", func() {
 			says(401, `{"code":600000,"description":"Require one of the\n scopes: bosh.admin"}`),
 			"for its deployments: it answered 401 Unauthorized: Require one of the scopes: bosh.admin"),
 		Entry("a page", "GET /deployments", says(502, "<html>"), "for its deployments: it answered 502 Bad Gateway"),
-		Entry("what was sent", "GET /deployments",
+		Entry("a message that repeats secrets of the request", "GET /deployments",
 			says(400, `{"description":"planted-s3cret planted-token\u001b[31m"}`),
 			": \\[redacted\\] \\[redacted\\] \\[31m"),
 		Entry("a long text", "GET /deployments", says(400, `{"description":"`+strings.Repeat("x", 999)+`"}`),

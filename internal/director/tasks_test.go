@@ -49,6 +49,6 @@ var _ = Describe("The running tasks of a Director", func() {
 			"it answered 401 Unauthorized: Require one of the scopes: bosh.admin"),
 		Entry("with a page", 502, "<html>", "it answered 502 Bad Gateway"),
 		Entry("with null", 200, "null", "the answer is not a list"),
-		Entry("with something else", 200, `{"tasks":[]}`, "the answer is not the expected JSON"),
+		Entry("with another kind of value", 200, `{"tasks":[]}`, "the answer is not the expected JSON"),
 	)
 })

@@ -50,7 +50,7 @@ var _ = Describe("renaming a directory", func() {
 		Expect(os.ReadFile(filepath.Join(from, "sub/file"))).To(BeEquivalentTo("old"))
 	})
 
-	It("never makes the path disappear for a process that uses it", func() {
+	It("never removes the path while a process uses it", func() {
 		directory(to, "0")
 		done, missing := make(chan struct{}), make(chan error, 1)
 		var group sync.WaitGroup

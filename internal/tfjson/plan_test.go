@@ -52,8 +52,8 @@ var _ = Describe("DecodePlan", func() {
 		Expect(err).To(MatchError(HavePrefix("reading the plan that OpenTofu shows: ")))
 		Expect(err).NotTo(MatchError(ContainSubstring("s3cret")))
 	},
-		Entry("nothing", ""),
-		Entry("what is cut off", planned[:len(planned)/2]),
+		Entry("an empty text", ""),
+		Entry("a truncated text", planned[:len(planned)/2]),
 		Entry("another shape", `{"resource_drift": "s3cret"}`),
 	)
 })

@@ -219,8 +219,8 @@ var _ = DescribeTable("the maps of a list", func(list any, want ...object) {
 	Expect(value.Mappings(list)).To(HaveExactElements(want))
 },
 	Entry("in order, without other entries", []any{object{"a": 1}, "b", nil, object{}}, object{"a": 1}, object{}),
-	Entry("of what is none", object{"a": object{}}),
-	Entry("of nothing", nil),
+	Entry("of a value that is not a list", object{"a": object{}}),
+	Entry("of null", nil),
 )
 
 var _ = It("converts a list of strings to a value", func() {

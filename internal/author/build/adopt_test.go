@@ -154,7 +154,7 @@ var _ = Describe("the secrets of a manifest that another adapter deployed", func
 		return carried, texts.String()
 	}
 
-	It("are carried over from the properties that contain nothing else", func() {
+	It("are carried over from properties that consist only of the secret", func() {
 		carried, notes := carriedOver(`name: service-instance_1
 instance_groups:
 - name: clients

@@ -34,7 +34,7 @@ var _ = Describe("building", func() {
 	BeforeEach(func() { tofu = write(filepath.Join(GinkgoT().TempDir(), "opentofu"), script) })
 
 	for _, source := range []string{"../../../spec/parity/pak", "../../../examples/example-email"} {
-		It("gives the same bytes and the same services for "+source+", whatever its directory is", func() {
+		It("writes the same bytes and the same services for "+source+", whatever its directory is", func() {
 			overrides := from("tofu", tofu)
 			if filepath.Base(source) == "example-email" {
 				overrides = from("tofu", tofu, "terraform-provider-random", tofu)

@@ -80,7 +80,7 @@ var _ = Describe("fetching", func() {
 			HaveKeyWithValue("0755 bin/linux/arm64/1.6.0/tofu", "arm")))
 	})
 
-	It("finds local files in the pak, then in the working directory", func() {
+	It("reads local files from the pak, and otherwise from the working directory", func() {
 		work := GinkgoT().TempDir()
 		GinkgoT().Chdir(work)
 		dir := newPak("name: tofu, version: 1.6.0, url_template: './bins/${version}/tofu'",
@@ -127,7 +127,7 @@ var _ = Describe("fetching", func() {
 		Expect(read(first)).To(Equal(read(without)))
 		Expect(read(second)).To(Equal(read(without)))
 
-		By("fetching anew what does not have the checksum any more")
+		By("fetching a file again if it no longer has the checksum")
 		entries, err := os.ReadDir(cache)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(entries).To(HaveLen(1))

@@ -70,7 +70,8 @@ var _ = Describe("the catalog", func() {
 		expectGolden(name+".errands.yml", text)
 	},
 		Entry("for the pak with everything", everything, "everything.db", "everything"),
-		Entry("for a service that OpenTofu alone makes", example("postgresql-database"), "postgresql-database",
+		Entry("for a service that consists of an OpenTofu template only",
+			example("postgresql-database"), "postgresql-database",
 			"postgresql-database"),
 	)
 
@@ -222,7 +223,7 @@ var _ = Describe("the catalog", func() {
 			}
 		})
 
-		It("says which jobs no release has, which several have, and which releases have none", func() {
+		It("reports which jobs no release has, which several have, and which releases have no jobs", func() {
 			text, err := doc.Catalog(&brokerpak.Manifest{}, openPak(parityPak()).Services[0],
 				available("redis", "", "redis-server"),
 				available("other", "1", "redis-server"), available("more", "1", "cleanup-data", "redis-server"))
@@ -246,7 +247,7 @@ var _ = Describe("the catalog", func() {
 		})
 	})
 
-	It("has no placeholder for what the definition computes", func() {
+	It("has no placeholder for values that the definition computes", func() {
 		root := filepath.Join(GinkgoT().TempDir(), "pak")
 		Expect(os.CopyFS(root, os.DirFS(example("redis-cluster")))).To(Succeed())
 		change(filepath.Join(root, "redis-cluster.yml"), "at_most: ${max_nodes}", `at_most: ${max_nodes}
@@ -265,7 +266,7 @@ var _ = Describe("the catalog", func() {
 		Expect(text).To(ContainSubstring("jobs: [cluster-7, form-cluster]"))
 	})
 
-	Describe("what instances need", func() {
+	Describe("the requirements of instances", func() {
 		// entries returns binding_with_dns of each plan, by its name.
 		entries := func(service *brokerpak.Service) map[string]any {
 			GinkgoHelper()
@@ -289,7 +290,7 @@ var _ = Describe("the catalog", func() {
 			}))
 		})
 
-		It("names a link by the name that the manifest gives it", func() {
+		It("names a link as the manifest does", func() {
 			service := openPak(example("mysql")).Services[0]
 			text := &service.Provision.Bosh.Manifest.Text
 			*text = strings.Replace(*text, "{shared: true}", "{as: server, shared: true}", 1)
@@ -322,7 +323,7 @@ var _ = Describe("the catalog", func() {
 				return found
 			}
 			Expect(disks()).To(Equal(map[string]string{"mysql": "filled", "proxy": ""}))
-			By("suggesting one for every group if no check says which need it")
+			By("suggesting one for every group if no check requires it")
 			service.Provision.Bosh.Checks = nil
 			Expect(disks()).To(Equal(map[string]string{"mysql": "filled", "proxy": "filled"}))
 		})
@@ -350,7 +351,7 @@ var _ = Describe("the catalog", func() {
 		Expect(names).To(Equal([]string{"errands", "adapter-errands", "adapter-adapter-errands"}))
 	})
 
-	It("does not give that group the name of a group that the definition sizes", func() {
+	It("does not use the name of a group that the definition sizes for that group", func() {
 		service := openPak(everything).Service("minimal")
 		service.Provision.Bosh.Manifest.Text = "instance_groups: [{name: server}, {name: errands}]"
 		service.Provision.Bosh.Groups = []brokerpak.GroupSize{{Name: "errands", Like: "server"}}

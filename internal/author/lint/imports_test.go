@@ -54,7 +54,7 @@ var _ = Describe("The rule import", func() {
 			`service.yml:29:42: parameter_name "var." of tf_variable "input" must be an expression in one line`,
 			`service.yml:30:19: tf_variable "a.b" of a mapping must be the name of an attribute alone`,
 			`service.yml:30:40: parameter_name "x${var.ids}" of tf_variable "a.b" must be an expression in one line`),
-		Entry("variables that are no inputs", server+template+
+		Entry("variables that are not inputs", server+template+
 			"  import_parameter_mappings:\n  - {tf_variable: input, parameter_name: var.ids}\n",
 			`service.yml:29:42: parameter_name "var.ids" uses var.ids, which is not an input; `+
 				`did you mean "id"?; the inputs are id`),

@@ -76,7 +76,7 @@ var _ = Describe("Lint", func() {
 		Expect(report.Notes).To(BeEmpty())
 	})
 
-	DescribeTable("notes whether errands can apply the provision template", func(bosh string, notes ...any) {
+	DescribeTable("notes that errands can or cannot apply the provision template", func(bosh string, notes ...any) {
 		_, report := lintPak(writePak(map[string]string{"service.yml": `provision:
   plan_inputs: []
   user_inputs: []

@@ -106,7 +106,7 @@ func ofReleases(found []diag.Diagnostic) []diag.Diagnostic {
 }
 
 var _ = Describe("Releases", func() {
-	It("finds nothing in the examples that deploy them", func() {
+	It("reports no findings for the examples that deploy them", func() {
 		examples, err := filepath.Glob("../../../examples/*/manifest.yml")
 		Expect(err).NotTo(HaveOccurred())
 		var compared []string
@@ -122,7 +122,7 @@ var _ = Describe("Releases", func() {
 		Expect(compared).To(ContainElements("postgresql", "rabbitmq", "redis", "redis-cluster"))
 	})
 
-	It("finds nothing in a cluster of pxc-release", func() {
+	It("reports no findings for a cluster of pxc-release", func() {
 		pak := writePak(map[string]string{"bosh/manifest.yml": mysqlManifest})
 		found, _ := lintPak(pak, openRelease(testReleases+"pxc"))
 		Expect(lines(found)).To(BeEmpty())
@@ -137,7 +137,7 @@ var _ = Describe("Releases", func() {
 	// a text. The last argument lists jobs that another release has as well.
 	seed := func(rule, file, old, mistake, line, message string, also ...string) {
 		seeded++
-		It("finds the seeded mistake "+rule+": "+message, func() {
+		It("detects the seeded mistake "+rule+": "+message, func() {
 			name, path, _ := strings.Cut(file, "/")
 			pak := ""
 			if name == "mysql" {
@@ -244,5 +244,5 @@ var _ = Describe("Releases", func() {
 		`job "pxc-mysql" needs the property "tls.galera.ca", which has no default and is not set; line 1 of its `+
 			`template required.erb reads it if "engine_config.galera.enabled" is true`)
 
-	It("finds thirty seeded mistakes", func() { Expect(seeded).To(Equal(30)) })
+	It("detects thirty seeded mistakes", func() { Expect(seeded).To(Equal(30)) })
 })

@@ -127,7 +127,7 @@ var _ = Describe("The counts of results", func() {
 		Expect(counts()).To(BeEmpty())
 	})
 
-	It("are left alone if they cannot be written, and the command goes on", func() {
+	It("are not changed if they cannot be written, and the command continues", func() {
 		Expect(syscall.Mkfifo(path+".results", 0o600)).To(Succeed())
 		end("create-binding", nil)
 		Expect(output.String()).To(ContainSubstring("is no regular file"))

@@ -374,7 +374,7 @@ var _ = Describe("A comparison", func() {
 		Eventually(received).Should(Receive(BeEmpty()))
 	})
 
-	It("with a server of PostgreSQL that refuses TLS sends nothing more", func(ctx context.Context) {
+	It("with a server of PostgreSQL that rejects TLS sends no further data", func(ctx context.Context) {
 		received := make(chan string, 2)
 		leaf := servers.NewCertificates(GinkgoT(), "x")
 		address := serve(leaf, &tls.Config{MinVersion: tls.VersionTLS12}, func(connection net.Conn) bool {
@@ -439,7 +439,7 @@ var _ = Describe("A comparison", func() {
 	},
 		Entry("without certificates", "-----BEGIN EC PRIVATE KEY-----\n", "it contains no certificate in PEM"),
 		Entry("that is cut off", "-----BEGIN CERTIFICATE-----\nAAAA", "its PEM block has no end"),
-		Entry("of something else", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "x509: "),
+		Entry("with an invalid certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "x509: "),
 	)
 
 	It("with a missing file is an error", func() {
