@@ -44,6 +44,7 @@ const (
 	accountGone
 )
 
+// These types have short names, because all specs use them.
 type (
 	object = map[string]any
 	// An answer is the outcome of one run of the adapter.
@@ -138,6 +139,7 @@ func (b *broker) call(ctx context.Context, command string, parameters object) an
 	return b.run(ctx, stdin(command, parameters), command)
 }
 
+// adapter returns the adapter under test with the environment, the working directory and the user of the broker.
 func (b *broker) adapter() binary.Adapter {
 	return binary.Adapter{Path: adapterBinary, Env: b.site.environment(), Dir: b.site.working, User: b.user}
 }
@@ -183,11 +185,13 @@ func (b *broker) unbindParameters(id string) object {
 	return b.Bind(id, object{"plan_id": b.PlanID, "service_id": b.ServiceID})
 }
 
+// bind creates a binding with the parameters of a user, and returns the answer.
 func (b *broker) bind(ctx context.Context, id string, parameters object) answer {
 	GinkgoHelper()
 	return b.call(ctx, createBinding, b.bindParameters(id, parameters))
 }
 
+// unbind deletes a binding, and returns the answer.
 func (b *broker) unbind(ctx context.Context, id string) answer {
 	GinkgoHelper()
 	return b.call(ctx, deleteBinding, b.unbindParameters(id))
@@ -201,6 +205,7 @@ func stdin(command string, parameters object) string {
 	return input
 }
 
+// encode returns a value as JSON.
 func encode(value any) string {
 	GinkgoHelper()
 	text, err := json.Marshal(value)
@@ -219,6 +224,7 @@ func decode(text string) object {
 	return decoded
 }
 
+// credentials returns the credentials in the answer to create-binding, which must have succeeded.
 func credentials(got answer) object {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(0), got.Stderr)

@@ -39,6 +39,7 @@ func (s *site) controlled() {
 	Expect(os.WriteFile(s.bin(kit.Newest, "tofu"), []byte(wrapper), 0o755)).To(Succeed())
 }
 
+// control returns the directory of the pipes with which specs pause OpenTofu.
 func (s *site) control() string { return filepath.Join(s.dir, "control") }
 
 // point returns the point of OpenTofu or of the provider with this name.

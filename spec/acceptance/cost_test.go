@@ -29,6 +29,7 @@ func (s *site) counted() {
 	wrap(s.bin("terraform-provider-directory_v1.0.0"), kit.Provider(GinkgoT(), "directory"), "provider")
 }
 
+// started returns the path of the file in which the scripts of counted record their starts.
 func (s *site) started() string { return filepath.Join(s.dir, "started") }
 
 // processesFor returns the processes that a command started: for each OpenTofu its first two arguments that are not

@@ -45,6 +45,7 @@ func (s *site) keep(name string) {
 	}
 }
 
+// restore replaces the states and the resources with those of a snapshot. See keep.
 func (s *site) restore(name string) {
 	GinkgoHelper()
 	for part, dir := range s.kept() {

@@ -39,6 +39,7 @@ var different = map[string]struct{ theirs, ours string }{
 	},
 }
 
+// sdkCases returns the recorded cases in order.
 func sdkCases() []sdkCase {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join("testdata", "sdk-contract", "cases.jsonl"))

@@ -62,6 +62,7 @@ func newSite(pak string) *site {
 	return s
 }
 
+// cache and state return the directories of the adapter's cache and of its states.
 func (s *site) cache() string { return filepath.Join(s.dir, "cache") }
 func (s *site) state() string { return filepath.Join(s.dir, "state") }
 
@@ -70,6 +71,7 @@ func (s *site) bin(elements ...string) string {
 	return filepath.Join(append([]string{s.pak, "bin", runtime.GOOS, runtime.GOARCH}, elements...)...)
 }
 
+// link creates a symbolic link at the path to, and its parent directories.
 func (s *site) link(from, to string) {
 	GinkgoHelper()
 	Expect(os.MkdirAll(filepath.Dir(to), 0o755)).To(Succeed())
@@ -82,6 +84,7 @@ func (s *site) write(name, text string) {
 	Expect(os.WriteFile(filepath.Join(s.pak, name), []byte(text), 0o644)).To(Succeed())
 }
 
+// configFile returns the path of the adapter's configuration.
 func (s *site) configFile() string { return filepath.Join(s.dir, "service-adapter.yml") }
 
 // save writes the configuration as JSON, which is valid YAML.

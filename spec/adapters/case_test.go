@@ -11,6 +11,7 @@ import (
 	"service-adapter/internal/value"
 )
 
+// object is a JSON object.
 type object = map[string]any
 
 // A recorded is a request of the broker to another adapter with that adapter's answer.
@@ -55,6 +56,7 @@ func casesOf(adapter string) []recorded {
 	return cases
 }
 
+// readCase decodes the file of a case. Numbers that are integers remain integers.
 func readCase(file string) (recorded, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -23,8 +23,10 @@ type difference struct{ path, theirs, ours string }
 // notImplemented is the exit code of a command that an adapter does not implement.
 const notImplemented = 10
 
+// absent stands for the value of an answer that lacks the path of a difference.
 const absent = "(absent)"
 
+// String returns the path and both values.
 func (d difference) String() string {
 	return fmt.Sprintf("%s: there %s, here %s", d.path, d.theirs, d.ours)
 }
@@ -85,6 +87,7 @@ func names(list []any) []string {
 	return all
 }
 
+// child returns the differences between the values of a key, which at most one of the objects lacks.
 func child(path string, theirs, ours object, key string) []difference {
 	a, there := theirs[key]
 	b, here := ours[key]
@@ -98,6 +101,7 @@ func child(path string, theirs, ours object, key string) []difference {
 	}
 }
 
+// indexed returns a list as an object, with the indexes as keys.
 func indexed(list []any) object {
 	all := object{}
 	for i, item := range list {
@@ -106,8 +110,10 @@ func indexed(list []any) object {
 	return all
 }
 
+// shown returns a value as JSON.
 func shown(item any) string { return string(value.MustJSON(item)) }
 
+// yamlOf encodes a value as YAML with yaml.v2, whose tags the SDK's structs have.
 func yamlOf(item any) (string, error) {
 	text, err := older.Marshal(item)
 	return string(text), err
@@ -144,6 +150,7 @@ func (p *player) compare(ctx context.Context) []difference {
 	return slices.DeleteFunc(all, func(d difference) bool { return slices.Contains(p.RandomPaths, d.path) })
 }
 
+// anyOf converts texts to a list of values.
 func anyOf(texts []string) []any {
 	all := make([]any, len(texts))
 	for i, text := range texts {
@@ -160,6 +167,7 @@ func emptied(answer any) any {
 	return answer
 }
 
+// answered decodes standard output. An empty output becomes an empty object.
 func answered(stdout string) any {
 	GinkgoHelper()
 	if strings.TrimSpace(stdout) == "" {

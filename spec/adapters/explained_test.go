@@ -24,6 +24,7 @@ type explanation struct {
 	used   bool
 }
 
+// explains reports whether the row applies to a difference of a case.
 func (e *explanation) explains(c recorded, d difference) bool {
 	matches := func(pattern, text string) bool {
 		return pattern == "" || regexp.MustCompile("^(?:"+pattern+")$").MatchString(text)
@@ -32,6 +33,7 @@ func (e *explanation) explains(c recorded, d difference) bool {
 		matches(e.path, d.path) && matches(e.theirs, d.theirs) && matches(e.ours, d.ours)
 }
 
+// The first words of reasons, and the expression for a missing value.
 const (
 	aDefect    = "a defect of that adapter: "
 	documented = "a documented difference: "

@@ -73,6 +73,7 @@ func told(recorded any) []any {
 	return all
 }
 
+// withoutPassword replaces the passwords in a command for MongoDB with the same text.
 func withoutPassword(command any) any {
 	fields, _ := command.(object)
 	if fields["pwd"] != nil {

@@ -27,6 +27,7 @@ type player struct {
 	dir string
 }
 
+// newPlayer installs the pak of the case's adapter, its configuration and the stub of its client in a new directory.
 func newPlayer(c recorded) *player {
 	GinkgoHelper()
 	p := &player{recorded: c, dir: kit.Directory(GinkgoT())}
@@ -63,6 +64,7 @@ func pakOf(adapter string) string {
 	return cmp.Or(paks[adapter], filepath.Join("testdata", "paks", adapter))
 }
 
+// config returns the path of the adapter's configuration.
 func (p *player) config() string { return filepath.Join(p.dir, "service-adapter.yml") }
 
 // adapter returns the adapter under test with the operator's settings.
@@ -77,6 +79,7 @@ func (p *player) adapter() binary.Adapter {
 	return binary.Adapter{Path: adapterBinary, Dir: p.dir, Env: environment}
 }
 
+// call runs a command of the adapter with the parameters of a request, and returns the answer.
 func (p *player) call(ctx context.Context, command string, parameters object) binary.Answer {
 	GinkgoHelper()
 	got, err := p.adapter().Call(ctx, command, parameters)
@@ -148,6 +151,7 @@ func (p *player) createBinding(ctx context.Context) {
 	Expect(os.RemoveAll(filepath.Join(p.dir, "calls"))).To(Succeed())
 }
 
+// addresses returns this number of addresses of VMs.
 func addresses(count int64) []any {
 	all := make([]any, count)
 	for i := range all {
@@ -166,6 +170,7 @@ func (p *player) answerAsRecorded() {
 	Expect(os.WriteFile(filepath.Join(p.dir, "fail"), []byte(p.failure()), 0o600)).To(Succeed())
 }
 
+// clientFailed reports whether the other adapter failed because its client failed.
 func (p *player) clientFailed() bool { return p.refused() && len(p.Commands) > 0 }
 
 // failure returns the text that the client prints when it fails, which is derived from the exit code of the other
@@ -223,6 +228,7 @@ func compared(manifest string) any {
 	return treeOf(text)
 }
 
+// treeOf decodes the YAML of a manifest.
 func treeOf(text string) any {
 	GinkgoHelper()
 	var tree any

@@ -32,6 +32,7 @@ const smallPlan = "b478e908-a49d-5516-ab61-0400d0a4a4a7"
 // pools returns the setting that contains the path of the pak's pools.
 func pools(p *player) []string { return []string{"ONDEMAND_POOLS=" + p.poolsDir()} }
 
+// poolsDir returns the directory of the pak's pools.
 func (p *player) poolsDir() string { return filepath.Join(p.dir, "pools") }
 
 // holdings are the values taken from pools: sorted values by deployments by pools, which are called plan/key or
@@ -53,6 +54,7 @@ func held(store any) holdings {
 	return all
 }
 
+// holdValue adds a value of a pool to those of an owner, and keeps them sorted.
 func holdValue(all holdings, poolName, owner, item string) {
 	owners, _ := all[poolName].(object)
 	if owners == nil {

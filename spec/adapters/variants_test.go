@@ -264,6 +264,7 @@ var variants = []struct {
 	{"unbinding needs no VMs", "ondemand", "21-bind-no-vms", unbound, false},
 }
 
+// JSON pointers to properties in manifests.
 const (
 	hazelcastProperties = "/instance_groups/0/jobs/0/properties/hazelcast"
 	// The properties of the group that instructs Ops Manager, and those that bindings read.
@@ -289,6 +290,7 @@ func unbound(c *recorded) {
 	c.Command, c.Exit, c.Stdout = "delete-binding", 0, ""
 }
 
+// withoutVMs removes the VMs from the request.
 func withoutVMs(c *recorded) { c.Input["bosh_vms"] = object{} }
 
 // scaledIn gives the deployed instance more VMs in its first group.

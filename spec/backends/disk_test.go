@@ -48,6 +48,7 @@ func fill(dir string) (empty func()) {
 	return func() { Expect(os.Remove(path)).To(Succeed()) }
 }
 
+// diskFull is the text of the error on a full disk.
 const diskFull = "no space left on device"
 
 var _ = Describe("a full disk", func() {

@@ -21,6 +21,7 @@ const (
 	destroyInstance = "destroy-instance"
 )
 
+// bothErrands returns the lifecycle errands of a plan with both errands.
 func bothErrands() object {
 	return object{
 		"post_deploy": []any{object{"name": applyInstance}},
@@ -59,6 +60,7 @@ func (w *world) newErrandBroker() *machine {
 	return m
 }
 
+// cmpOr returns the text, or the result of the function if the text is "".
 func cmpOr(text string, otherwise func() string) string {
 	if text != "" {
 		return text
@@ -120,8 +122,10 @@ func (vm *errandVM) render(m *machine) {
 	vm.Instance = m.Instance
 }
 
+// intent returns the path of the intent that the job apply-instance renders.
 func (vm *errandVM) intent() string { return filepath.Join(vm.dir, "intent.json") }
 
+// applyArguments returns the arguments of the errand apply-instance.
 func (vm *errandVM) applyArguments() []string {
 	return []string{"instance", "apply", "--intent", vm.intent()}
 }
@@ -132,11 +136,13 @@ func (vm *errandVM) apply(ctx context.Context) answer {
 	return vm.run(ctx, "", vm.applyArguments()...)
 }
 
+// destroy runs the errand destroy-instance, and returns the answer.
 func (vm *errandVM) destroy(ctx context.Context) answer {
 	GinkgoHelper()
 	return vm.run(ctx, "", vm.destroyArguments()...)
 }
 
+// destroyArguments returns the arguments of the errand destroy-instance.
 func (vm *errandVM) destroyArguments() []string {
 	return []string{"instance", "destroy", "--force", "--", vm.ID}
 }

@@ -34,6 +34,7 @@ type lostCall struct {
 // The functions return the addresses of the resources of the two paks.
 func accountAndGrant() []string { return []string{"directory_entry.account", "directory_entry.grant"} }
 
+// dataAndAccess returns the addresses of the resources of an instance.
 func dataAndAccess() []string { return []string{"directory_entry.data", "directory_entry.access"} }
 
 // start returns a function that starts an operator's command in the background.

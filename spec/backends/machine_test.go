@@ -26,6 +26,7 @@ const (
 	deleteBinding    = "delete-binding"
 )
 
+// An answer is the outcome of one run of the adapter.
 type answer = broker.Answer
 
 // A machine runs an adapter, with a broker for one service instance.
@@ -84,8 +85,11 @@ func (w *world) warmUp(ctx context.Context) {
 	suite.warm[w.kind] = m.cache
 }
 
+// control returns the directory of the pipes with which specs pause OpenTofu.
 func (m *machine) control() string { return filepath.Join(m.dir, "control") }
-func (m *machine) runs() string    { return filepath.Join(m.cache, "runs") }
+
+// runs returns the directory of the scratch directories.
+func (m *machine) runs() string { return filepath.Join(m.cache, "runs") }
 
 // set replaces keys of the configuration and writes it.
 func (m *machine) set(keys object) {
@@ -96,8 +100,10 @@ func (m *machine) set(keys object) {
 	Expect(os.WriteFile(m.configFile(), text, 0o600)).To(Succeed())
 }
 
+// configFile returns the path of the adapter's configuration.
 func (m *machine) configFile() string { return filepath.Join(m.dir, "service-adapter.yml") }
 
+// environment returns the environment of the adapter.
 func (m *machine) environment() []string {
 	return append([]string{"SERVICE_ADAPTER_CONFIG=" + m.configFile(), "TMPDIR=" + m.temporary}, m.env...)
 }
@@ -121,10 +127,12 @@ func (m *machine) call(ctx context.Context, command string, parameters object) a
 	return m.run(ctx, input, command)
 }
 
+// adapter returns the adapter under test with the environment of the machine.
 func (m *machine) adapter() broker.Adapter {
 	return broker.Adapter{Path: suite.adapter, Env: m.environment(), Dir: m.dir}
 }
 
+// run runs a command with a text on standard input, and returns the answer.
 func (m *machine) run(ctx context.Context, stdin string, arguments ...string) answer {
 	GinkgoHelper()
 	got, err := m.adapter().Run(ctx, stdin, arguments...)
@@ -145,15 +153,18 @@ func (m *machine) bindParameters(id string, further ...object) object {
 	})
 }
 
+// unbindParameters returns the parameters of delete-binding.
 func (m *machine) unbindParameters(id string) object {
 	return m.Bind(id, object{"plan_id": m.PlanID, "service_id": m.ServiceID})
 }
 
+// bind creates a binding, and returns the answer.
 func (m *machine) bind(ctx context.Context, id string) answer {
 	GinkgoHelper()
 	return m.call(ctx, createBinding, m.bindParameters(id))
 }
 
+// unbind deletes a binding, and returns the answer.
 func (m *machine) unbind(ctx context.Context, id string) answer {
 	GinkgoHelper()
 	return m.call(ctx, deleteBinding, m.unbindParameters(id))
@@ -207,4 +218,5 @@ func (m *machine) begin(command string, parameters object) *process.Running {
 	return process.Start(m.adapter(), nil, input, command)
 }
 
+// processes returns the running processes of the machine.
 func (m *machine) processes() []process.Process { return process.Below(m.dir) }

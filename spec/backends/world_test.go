@@ -22,6 +22,7 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
+// object is a JSON object.
 type object = map[string]any
 
 // The kinds of state backends.
@@ -205,6 +206,7 @@ func (w *world) text(id string) string {
 	}
 }
 
+// object returns the path of an object in the bucket of the S3 server.
 func (w *world) object(elements ...string) string {
 	return filepath.Join(append([]string{w.server.Dir, "buckets", w.location}, elements...)...)
 }
@@ -243,6 +245,7 @@ func (w *world) stop() {
 	})
 }
 
+// start starts the server of the backend and waits until it responds.
 func (w *world) start(ctx context.Context) {
 	GinkgoHelper()
 	Expect(w.server.Start(context.WithoutCancel(ctx))).To(Succeed())
@@ -349,6 +352,7 @@ func list(dir string) []string {
 	return names
 }
 
+// read returns the content of a file.
 func read(path string) string {
 	GinkgoHelper()
 	text, err := os.ReadFile(path)

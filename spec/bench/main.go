@@ -30,6 +30,7 @@ type part struct {
 	measure measure
 }
 
+// parts returns the parts of the benchmark in the order of the table.
 func parts() []part {
 	own, provider := figures.Goal{Ratio: 1}, figures.Goal{Ratio: 0.5}
 	return []part{
@@ -88,6 +89,9 @@ func main() {
 	}
 }
 
+// run measures all parts, or the parts of the section only, and reports the figures. With quick, it measures fewer runs
+// and stores their figures separately. With fresh, it first removes the figures of earlier runs. It returns an error if
+// a measured program fails.
 func run(ctx context.Context, root, only string, quick, fresh bool) (err error) {
 	if root, err = filepath.Abs(root); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"service-adapter/spec/bench/figures"
 )
 
+// The ids of the service and the plan of the pak redis.
 const (
 	redisService = "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01"
 	redisPlan    = "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"

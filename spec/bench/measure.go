@@ -134,6 +134,7 @@ func (s series) part(n int) series {
 	return parts
 }
 
+// measure returns the distribution of the runs.
 func (s series) measure() figures.Measure {
 	var took, own, largest []float64
 	for _, run := range s {

@@ -42,10 +42,12 @@ func (t bareTofu) write(template, backend, schema string) error {
 		}))
 }
 
+// initialise runs `tofu init`.
 func (t bareTofu) initialise(ctx context.Context) (sample, error) {
 	return t.command("", false, "init", "-input=false", "-no-color").run(ctx)
 }
 
+// command returns a run of OpenTofu in a workspace. The name "" means the default workspace.
 func (t bareTofu) command(workspace string, encrypted bool, args ...string) program {
 	env := []string{
 		"PATH=/usr/bin:/bin", "HOME=" + t.dir, "TMPDIR=" + t.dir, "TF_IN_AUTOMATION=1", "CHECKPOINT_DISABLE=1",
@@ -88,6 +90,7 @@ func workspaceName(encrypted bool, n int) string {
 	return fmt.Sprint("b", n)
 }
 
+// The encryption of states by OpenTofu alone.
 const (
 	// encryption is the value of TF_ENCRYPTION. It encrypts as the adapter does, with a trivial program as the key
 	// provider.

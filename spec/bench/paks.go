@@ -84,6 +84,7 @@ func (b *bench) bigPak(dir string, size int64) error {
 	return writeAll(dir, files)
 }
 
+// noise writes a file with random bytes, which depend only on the seed.
 func noise(path string, size int64, seed uint64) (err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY,
 		0o755) //nolint:gosec // the file is an executable

@@ -13,6 +13,7 @@ import (
 	"service-adapter/spec/bench/figures"
 )
 
+// resultsFile returns the path of the stored results. Quick runs have their own file.
 func (b *bench) resultsFile() string {
 	if b.quick {
 		return filepath.Join(b.root, "build", "bench", "quick.json")
@@ -53,6 +54,7 @@ func (b *bench) report(known *figures.Results) error {
 	return writeAll(docs, map[string]string{"performance.md": written, "performance.json": string(programs) + "\n"})
 }
 
+// fileChecksum returns the SHA-256 digest of a file.
 func fileChecksum(path string) (string, error) {
 	file, err := os.Open(path) //nolint:gosec // the program to measure
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
+// object is a JSON object.
 type object = map[string]any
 
 // s3Key is the name of each state in s3, below the name of its workspace.
@@ -22,8 +23,11 @@ const s3Key = "state"
 // tofuVersion is the version of OpenTofu that is measured.
 const tofuVersion = "1.12.6"
 
+// adapter returns the path of the adapter to measure.
 func (b *bench) adapter() string { return filepath.Join(b.root, "build", "bin", "service-adapter") }
-func (b *bench) tofu() string    { return filepath.Join(b.root, "build", "tofu", tofuVersion, "tofu") }
+
+// tofu returns the path of OpenTofu.
+func (b *bench) tofu() string { return filepath.Join(b.root, "build", "tofu", tofuVersion, "tofu") }
 
 // provider returns the path of the templates' provider: the provider of the tests, or a copy of it that is as large as
 // public providers.
@@ -79,6 +83,7 @@ func (b *bench) newSite(pak, service, plan string, groups ...string) (*site, err
 	return s, s.save()
 }
 
+// save writes the configuration as JSON, which is valid YAML.
 func (s *site) save() error {
 	text, err := json.Marshal(s.config)
 	if err != nil {
@@ -87,6 +92,7 @@ func (s *site) save() error {
 	return os.WriteFile(s.configFile(), text, 0o600)
 }
 
+// configFile returns the path of the adapter's configuration.
 func (s *site) configFile() string { return filepath.Join(s.dir, "service-adapter.yml") }
 
 // call returns a run of the adapter with a command of the protocol.
@@ -99,10 +105,12 @@ func (s *site) call(command string, parameters object) (program, error) {
 	}, err
 }
 
+// env returns the environment of the adapter.
 func (s *site) env() []string {
 	return []string{"PATH=/usr/bin:/bin", "SERVICE_ADAPTER_CONFIG=" + s.configFile(), "TMPDIR=" + s.dir}
 }
 
+// body returns the body of a request that creates or updates the instance.
 func (s *site) body(parameters object) object {
 	return object{
 		"context": object{"platform": "cloudfoundry"}, "organization_guid": "org", "space_guid": "space",
@@ -131,6 +139,7 @@ func (s *site) bind(id string) (program, error) {
 	}))
 }
 
+// unbind returns the call that deletes a binding.
 func (s *site) unbind(id string) (program, error) {
 	return s.call("delete-binding", s.Bind(id, object{"plan_id": s.PlanID, "service_id": s.ServiceID}))
 }
@@ -191,6 +200,7 @@ func (s *site) binds(ctx context.Context, n int) (sample, error) {
 	return call.run(ctx)
 }
 
+// unbinds deletes binding n.
 func (s *site) unbinds(ctx context.Context, n int) (sample, error) {
 	call, err := s.unbind(fmt.Sprint("b", n))
 	if err != nil {
@@ -242,6 +252,7 @@ func writeAll(dir string, files map[string]string) error {
 	return nil
 }
 
+// pakManifest is the manifest of a pak, as a format for its name and the list of its service definitions.
 const pakManifest = `packversion: 1
 name: %s
 version: 0.1.0
@@ -252,6 +263,8 @@ terraform_binaries:
 service_definitions: %s
 `
 
+// definition is the beginning of a service definition, as a format for the name and the ids of the service and the
+// plan.
 const definition = `version: 1
 name: %s
 id: %s

@@ -168,6 +168,7 @@ func masked(stdout string) string {
 	return stdout
 }
 
+// logTime matches the time of a log line.
 var logTime = regexp.MustCompile(`(?m)^time=\S+ `)
 
 // clean replaces the parts of a standard error that differ between runs: the times and the paths of directories. The
@@ -179,6 +180,7 @@ func clean(dir, stderr string) string {
 	return logTime.ReplaceAllString(stderr, "")
 }
 
+// digest returns the beginning of the SHA-256 digest of a text.
 func digest(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:10] }
 
 // input returns the standard input of a command.

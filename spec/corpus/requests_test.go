@@ -12,6 +12,7 @@ import (
 	"service-adapter/internal/odb"
 )
 
+// object is a JSON object.
 type object = map[string]any
 
 // A testCase is an instance and two requests for it.
@@ -57,6 +58,7 @@ func plain(t *testing.T, plan *map[string]any) {
 	}
 }
 
+// choice returns one of the items at random.
 func choice[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }
 
 // often returns true once in the given number of calls, on average.

@@ -32,6 +32,7 @@ type action struct {
 	begin   func(t *trial) *process.Running
 }
 
+// runsOn reports whether the action is possible on a backend. An errand needs a backend that its VM can reach.
 func (a action) runsOn(s *store) bool { return !a.errand || s.kind != local }
 
 // The points at which the wrapper of OpenTofu or the provider can be paused; see spec/backends/testdata/tofu.sh.
@@ -51,8 +52,11 @@ func actions() []action { return append(bindingActions(), instanceActions()...) 
 
 // creation and deletion return the points of runs that create or destroy resources.
 func creation() []string { return []string{beforeApply, beforeCreate, afterCreate, afterApply} }
+
+// deletion returns the points of runs that destroy resources.
 func deletion() []string { return []string{beforeDestroy, beforeDelete, afterDelete, afterDestroy} }
 
+// bindingActions returns the commands for bindings.
 func bindingActions() []action {
 	actions := []action{
 		{
@@ -76,6 +80,7 @@ func bindingActions() []action {
 	return actions
 }
 
+// instanceActions returns the commands for instances.
 func instanceActions() []action {
 	update := []string{beforeApply, afterApply}
 	generate := func(t *trial) *process.Running { return t.generate(t.parameters) }

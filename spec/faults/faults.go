@@ -28,6 +28,7 @@ type fault struct {
 	unfinishedAccounts bool
 }
 
+// faults returns all kinds of faults.
 func faults() []fault {
 	always := func(action) bool { return true }
 	return []fault{

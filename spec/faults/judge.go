@@ -19,6 +19,7 @@ import (
 // A resource is a resource that exists outside of OpenTofu.
 type resource struct{ owner, address, file string }
 
+// String returns the owner and the address of the resource.
 func (r resource) String() string { return r.owner + " " + r.address }
 
 // addresses returns the addresses of the resources by the suffixes of their files' names.

@@ -68,6 +68,7 @@ func (l *laboratory) open(ctx context.Context) error {
 	return nil
 }
 
+// close stops the servers of all backends.
 func (l *laboratory) close() {
 	for _, s := range l.stores {
 		s.close()

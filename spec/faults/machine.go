@@ -51,6 +51,7 @@ func (t *trial) newMachine(name string) *machine {
 	return m
 }
 
+// cache returns the directory of the adapter's cache. The functions below return further paths of the machine.
 func (m *machine) cache() string    { return filepath.Join(m.dir, "cache") }
 func (m *machine) control() string  { return filepath.Join(m.dir, "control") }
 func (m *machine) auditLog() string { return filepath.Join(m.dir, "audit.log") }

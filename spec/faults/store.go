@@ -14,6 +14,7 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
+// object is a JSON object.
 type object = map[string]any
 
 // The kinds of state backends in OpenTofu's notation.
@@ -50,6 +51,7 @@ func (s *store) open(ctx context.Context, dir string) (err error) {
 	}
 }
 
+// close stops the server of the backend.
 func (s *store) close() {
 	if s.server != nil {
 		_ = s.server.Kill() // it would end with this process anyway

@@ -49,6 +49,7 @@ type stagingError string
 // Error returns the text of the expectation.
 func (e stagingError) Error() string { return string(e) }
 
+// newTrial returns the trial with a number. It creates no files.
 func (l *laboratory) newTrial(number int, s *store, random *rand.Rand) *trial {
 	return &trial{
 		laboratory: l, number: number, store: s, random: random,
@@ -75,6 +76,7 @@ func (t *trial) attempt(work func()) (err error) {
 	return nil
 }
 
+// machines returns all machines of the trial.
 func (t *trial) machines() []*machine { return []*machine{t.broker, t.vm, t.observer} }
 
 // run prepares the action, injects the fault, looks for findings, deletes everything, and looks for findings again.
@@ -162,6 +164,8 @@ func (t *trial) deploy(parameters object) {
 	t.deployAnswer(t.must(t.generate(parameters)))
 }
 
+// deployAnswer deploys the product of generate-manifest, and renders the intent if the manifest has the errand
+// apply-instance.
 func (t *trial) deployAnswer(got broker.Answer) {
 	Expect(t.instance.Deploy(got.Stdout)).To(Succeed())
 	properties, exists, err := t.instance.JobProperties(applyInstance)
@@ -179,6 +183,7 @@ func (t *trial) apply() *process.Running {
 	return t.vm.begin("", "instance", "apply", "--intent", t.vm.intent())
 }
 
+// destroy starts the errand destroy-instance.
 func (t *trial) destroy() *process.Running {
 	return t.vm.begin("", "instance", "destroy", "--force", "--", t.instance.ID)
 }
@@ -192,6 +197,7 @@ func (t *trial) bind(parameters object) *process.Running {
 	}))
 }
 
+// unbind starts delete-binding.
 func (t *trial) unbind() *process.Running {
 	return t.broker.call(deleteBinding, t.instance.Bind(t.binding, object{
 		"plan_id": t.instance.PlanID, "service_id": t.instance.ServiceID,

@@ -84,6 +84,8 @@ func Built(t T, path string) string {
 	return built(t, path, "make tools")
 }
 
+// built returns the path of a built file. If it is not a regular file, the test ends as described for Missing, with run
+// as the command that builds it.
 func built(t T, path, run string) string {
 	t.Helper()
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {

@@ -17,13 +17,16 @@ type recorder struct {
 	failed, skipped string
 }
 
+// Helper does nothing.
 func (r *recorder) Helper() {}
 
+// Fatalf records the message of a failure and ends the test.
 func (r *recorder) Fatalf(format string, arguments ...any) {
 	r.failed = fmt.Sprintf(format, arguments...)
 	runtime.Goexit()
 }
 
+// Skipf records the reason for skipping and ends the test.
 func (r *recorder) Skipf(format string, arguments ...any) {
 	r.skipped = fmt.Sprintf(format, arguments...)
 	runtime.Goexit()
@@ -71,6 +74,7 @@ func TestPathFindsTheRepositoryFromBelow(t *testing.T) {
 	}
 }
 
+// mustGetwd returns the working directory.
 func mustGetwd(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()

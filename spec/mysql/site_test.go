@@ -41,6 +41,7 @@ const (
 // unreachable is the message for users while no server can be reached.
 const unreachable = "MySQL cannot be reached at the moment; try again later"
 
+// object is a JSON object.
 type object = map[string]any
 
 // A site is an adapter with its state, and one service instance.

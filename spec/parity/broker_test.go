@@ -19,6 +19,7 @@ import (
 	binary "service-adapter/spec/kit/broker"
 )
 
+// These types have short names, because all cases use them.
 type (
 	object = map[string]any
 	answer = binary.Answer
@@ -64,6 +65,7 @@ func newBroker(name string) *broker {
 // with replaces keys of the adapter's configuration.
 func (b *broker) with(keys object) { maps.Copy(b.config, keys) }
 
+// call runs a command of the adapter with the parameters of a request, and returns the answer.
 func (b *broker) call(ctx context.Context, command string, parameters object) answer {
 	GinkgoHelper()
 	text, err := json.Marshal(b.config) // JSON is valid YAML
@@ -125,6 +127,7 @@ func (b *broker) deploy(ctx context.Context, parameters object) product {
 	return decoded
 }
 
+// productOf decodes the answer to generate-manifest, which must have succeeded.
 func productOf(got answer) product {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(0), got.Stderr)
@@ -137,6 +140,7 @@ func productOf(got answer) product {
 	return decoded.product
 }
 
+// decode decodes the YAML of a manifest.
 func decode(text string) object {
 	GinkgoHelper()
 	var tree object
@@ -189,10 +193,13 @@ func planGroup(name string, instances int) object {
 	}
 }
 
+// planGroups returns the instance groups of the plan.
 func (b *broker) planGroups() []any { return b.Plan["instance_groups"].([]any) }
 
+// properties returns the properties of the plan.
 func (b *broker) properties() object { return b.Plan["properties"].(object) }
 
+// release returns a service release with jobs.
 func release(name, version string, jobs ...string) serviceadapter.ServiceRelease {
 	return serviceadapter.ServiceRelease{Name: name, Version: version, Jobs: jobs}
 }
@@ -228,11 +235,13 @@ func (b *broker) bind(ctx context.Context, id string, body object) answer {
 	return b.call(ctx, "create-binding", b.bindParameters(id, body))
 }
 
+// unbind runs delete-binding and returns the answer.
 func (b *broker) unbind(ctx context.Context, id string) answer {
 	GinkgoHelper()
 	return b.call(ctx, "delete-binding", b.bindParameters(id, object{"service_id": b.ServiceID, "plan_id": b.PlanID}))
 }
 
+// bindParameters returns the parameters of create-binding and delete-binding. Keys of the body replace the defaults.
 func (b *broker) bindParameters(id string, body object) object {
 	all := object{
 		"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "context": object{"platform": "cloudfoundry"},
@@ -246,6 +255,7 @@ func (b *broker) bindParameters(id string, body object) object {
 	return parameters
 }
 
+// credentials returns the credentials in the answer to create-binding, which must have succeeded.
 func credentials(got answer) object {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(0), got.Stderr)
@@ -254,6 +264,7 @@ func credentials(got answer) object {
 	return decoded.Credentials
 }
 
+// fixture returns the content of a file in testdata.
 func fixture(name string) string {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))

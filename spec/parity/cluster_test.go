@@ -45,6 +45,7 @@ type redisNodes struct {
 	password, ca string
 }
 
+// startNodes starts this number of Redis servers with TLS and the password. They run until the spec ends.
 func startNodes(count int, password string) *redisNodes {
 	GinkgoHelper()
 	path := kit.Program(GinkgoT(), "redis-server", "scripts/install redis-server")

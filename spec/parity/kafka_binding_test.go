@@ -36,6 +36,7 @@ func (b *broker) fails(text, topics string) {
 	Expect(os.WriteFile(filepath.Join(b.dir, "fail-on"), []byte(topics), 0o600)).To(Succeed())
 }
 
+// works ends the effect of fails.
 func (b *broker) works() {
 	GinkgoHelper()
 	Expect(os.Remove(filepath.Join(b.dir, "fail"))).To(Succeed())
@@ -59,6 +60,7 @@ func boundKafka(ctx context.Context) *broker {
 	return b
 }
 
+// bindTo creates a binding for a topic of the user.
 func (b *broker) bindTo(ctx context.Context, topic string) answer {
 	GinkgoHelper()
 	return b.bind(ctx, "foo", object{"parameters": object{"topic": topic}})
@@ -77,11 +79,13 @@ func bindVariables(ctx context.Context, env ...string) object {
 	return decode(string(output))
 }
 
+// The addresses in the calls of the commands, and the error of Kafka for an existing topic.
 const (
 	zookeepers  = "zookeeper1ip,zookeeper2ip"
 	topicExists = "Error while executing topic command: kafka.common.TopicExistsException: Topic exists"
 )
 
+// kafkaBindings returns the behaviours of create-binding and delete-binding.
 func kafkaBindings() []behaviour {
 	return []behaviour{
 		same("valid bind", func(ctx context.Context) {
@@ -250,6 +254,7 @@ func kafkaBindings() []behaviour {
 	}
 }
 
+// kafkaSchemas returns the behaviours of generate-plan-schemas.
 func kafkaSchemas() []behaviour {
 	const draft = "http://json-schema.org/draft-04/schema#"
 	schemas := func(ctx context.Context, b *broker) object {

@@ -10,6 +10,7 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 )
 
+// kafkaService is the id of the pak's service.
 const kafkaService = "5b1d7f0a-93c4-4d7e-8a55-1f2e9c6b7a01"
 
 // newKafka returns a broker with the plan of most behaviours.
@@ -32,6 +33,7 @@ func newKafka() *broker {
 	return b
 }
 
+// kafkaPlan returns a plan with these numbers of VMs.
 func kafkaPlan(brokers, zookeepers int) object {
 	kafka, zookeeper := planGroup("kafka_server", brokers), planGroup("zookeeper_server", zookeepers)
 	kafka["persistent_disk_type"], zookeeper["vm_type"], zookeeper["persistent_disk_type"] = "ten", "medium", "twenty"
@@ -67,6 +69,7 @@ func precedence(name string, parameter, previous, plan any, want bool) behaviour
 	})
 }
 
+// kafkaManifests returns the behaviours of generate-manifest.
 func kafkaManifests() []behaviour {
 	return []behaviour{
 		same("exits with 0", func(ctx context.Context) {
@@ -206,6 +209,7 @@ func kafkaManifests() []behaviour {
 	}
 }
 
+// kafkaRefusals returns the behaviours for requests and plans that are rejected.
 func kafkaRefusals() []behaviour {
 	lacks := func(name, job string, releases ...serviceadapter.ServiceRelease) behaviour {
 		return differs(name, func(ctx context.Context) {

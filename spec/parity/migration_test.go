@@ -169,6 +169,7 @@ var _ = Describe("An instance of a hand-written adapter", func() {
 	})
 })
 
+// variantOf returns the index of a migration's variant by its name.
 func variantOf(from migration, name string) int {
 	GinkgoHelper()
 	for index, variant := range from.Variants {
@@ -180,6 +181,7 @@ func variantOf(from migration, name string) int {
 	return 0
 }
 
+// toJSON returns a value as JSON.
 func toJSON(item any) string {
 	GinkgoHelper()
 	text, err := json.Marshal(item)

@@ -48,10 +48,12 @@ type behaviour struct {
 	check   func(ctx context.Context)
 }
 
+// same returns a behaviour that the pak shares with the hand-written adapter.
 func same(name string, check func(ctx context.Context)) behaviour {
 	return behaviour{name: name, check: check}
 }
 
+// differs returns a behaviour in which the pak intentionally differs.
 func differs(name string, check func(ctx context.Context)) behaviour {
 	return behaviour{name: name, differs: true, check: check}
 }

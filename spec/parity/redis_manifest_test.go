@@ -9,6 +9,7 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 )
 
+// The ids of the pak's service, and of the plan of the cases.
 const (
 	redisService = "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01"
 	redisPlan    = "c0ffee00-0000-4000-8000-000000000001" // only the broker's catalog contains it
@@ -93,8 +94,10 @@ func tree(name string, properties object, check func(generated product)) behavio
 	})
 }
 
+// features returns the key features of a manifest.
 func features(generated product) any { return generated.tree["features"] }
 
+// redisManifests returns the behaviours of generate-manifest.
 func redisManifests() []behaviour {
 	client := object{
 		"client_id": "some-id", "client_secret": "some-secret", "name": "some-name", "scopes": "some-scope",

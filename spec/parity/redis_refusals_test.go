@@ -197,6 +197,7 @@ func redisVersions() []behaviour {
 	}))
 }
 
+// expectRefusedLatest asserts that the version "latest" of a release is rejected.
 func expectRefusedLatest(ctx context.Context, b *broker) {
 	b.Deployment.Releases[0].Version = "latest"
 	expectRefused(b.ask(ctx, b.body(nil)), `the version "latest"`)

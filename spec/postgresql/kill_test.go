@@ -48,6 +48,7 @@ func heldPak(dir, source, action, after string) string {
 // victims are the processes that are killed.
 type victims int
 
+// The processes that specs kill.
 const (
 	// theAdapter is killed alone: OpenTofu continues.
 	theAdapter victims = iota

@@ -22,6 +22,7 @@ const (
 	planID    = "5e0c2b1a-93d4-4f6e-8c7b-2a1d9e4f3b11"
 )
 
+// object is a JSON object.
 type object = map[string]any
 
 // instances is the number of instances so far, which makes their names unique.

@@ -29,6 +29,7 @@ type gate struct {
 	at   chan struct{} // receives a value when such a request has arrived
 }
 
+// newGate starts a gate, which is open, until the spec ends.
 func newGate() *gate {
 	GinkgoHelper()
 	g := &gate{at: make(chan struct{}, 1)}

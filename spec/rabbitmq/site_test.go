@@ -26,6 +26,7 @@ const (
 // unreachable is the message for users while no server can be reached.
 const unreachable = "RabbitMQ cannot be reached at the moment; try again later"
 
+// object is a JSON object.
 type object = map[string]any
 
 // instances is the number of instances so far, which makes their names unique.

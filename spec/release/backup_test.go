@@ -22,6 +22,7 @@ import (
 	"service-adapter/spec/release/maker"
 )
 
+// backupJob is the name of the job with the scripts of BOSH Backup and Restore.
 const backupJob = "bbr-service-adapter"
 
 // artefact is the directory that BBR creates for the job on a VM. backupFile is the path of the file that the job

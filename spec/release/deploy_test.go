@@ -26,6 +26,7 @@ import (
 	"service-adapter/spec/release/maker"
 )
 
+// Paths on the VM.
 const (
 	installedAdapter = "/var/vcap/packages/odb-service-adapter/bin/service-adapter"
 	installedPak     = "/var/vcap/packages/service-adapter-paks/entries"
@@ -133,6 +134,7 @@ func (v *vm) install(job string, rendered map[string]string) {
 // vcapID is the user and group id of vcap in VMs and containers.
 const vcapID = 1000
 
+// preStart runs the script pre-start of the job service-adapter.
 func (v *vm) preStart(ctx context.Context) (output string, err error) {
 	GinkgoHelper()
 	return v.run(ctx, "/var/vcap/jobs/service-adapter/bin/pre-start")
@@ -175,6 +177,7 @@ func (v *vm) expectLicences() {
 	Expect(info.Mode()).To(BeEquivalentTo(0o644))
 }
 
+// deployed returns the properties of the deployed job service-adapter.
 func deployed() properties {
 	return properties{
 		"paks": []any{installedPak}, "secure_manifests": true,

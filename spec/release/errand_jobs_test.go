@@ -17,6 +17,7 @@ import (
 	"service-adapter/spec/kit"
 )
 
+// The files of the jobs, and the message for a state backend on the VM.
 const (
 	intentFile = "config/intent.json"
 	configFile = "config/service-adapter.yml"

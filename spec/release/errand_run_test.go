@@ -36,6 +36,7 @@ func files(dir string) map[string]fs.FileInfo {
 	return found
 }
 
+// stat returns the attributes of a file that only Unix has.
 func stat(info fs.FileInfo) *syscall.Stat_t {
 	GinkgoHelper()
 	found, ok := info.Sys().(*syscall.Stat_t)

@@ -33,6 +33,9 @@ func main() {
 	}
 }
 
+// run stages the release in build/release, writes its tarball and prints the path of the tarball. If the package that
+// compiles the source is only in a blobstore, the BOSH CLI has to create the tarball, and run prints the path of the
+// release directory. It returns an error if the package is missing, and the errors of maker.Stage and maker.Write.
 func run(ctx context.Context, version string, content maker.Content) error {
 	target := filepath.Join("build", "release")
 	dir := filepath.Join(target, "dir")
@@ -59,6 +62,7 @@ func run(ctx context.Context, version string, content maker.Content) error {
 	return nil
 }
 
+// exists reports whether a path exists.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

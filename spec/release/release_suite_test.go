@@ -29,6 +29,7 @@ var _ = BeforeSuite(func() {
 	adapterBinary = broker.Binary(GinkgoT())
 })
 
+// readFile returns the content of a file. The elements of its path are joined.
 func readFile(elements ...string) string {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join(elements...))
@@ -36,6 +37,7 @@ func readFile(elements ...string) string {
 	return string(text)
 }
 
+// writeFile writes a file and creates its parent directories. The elements of its path are joined.
 func writeFile(text string, elements ...string) {
 	GinkgoHelper()
 	path := filepath.Join(elements...)

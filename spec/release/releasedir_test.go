@@ -22,12 +22,14 @@ const boshVersion = "7.10.1"
 // A bosh is the part of the BOSH CLI that works on release directories. Its home directory contains the archives.
 type bosh struct{ home string }
 
+// newBOSH returns a BOSH CLI with an empty home directory.
 func newBOSH() bosh {
 	GinkgoHelper()
 	kit.Built(GinkgoT(), kit.Path("build", "releasedir", boshVersion, "releasedir"))
 	return bosh{kit.Directory(GinkgoT())}
 }
 
+// run runs a command of the CLI, which must succeed.
 func (b bosh) run(ctx context.Context, args ...string) {
 	GinkgoHelper()
 	command := exec.CommandContext(ctx, kit.Path("build", "releasedir", boshVersion, "releasedir"), args...)

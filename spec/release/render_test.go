@@ -78,8 +78,10 @@ func load(text string) (config.Config, error) {
 	return loaded, err
 }
 
+// preparedDir is the directory of prepared templates on the VM.
 const preparedDir = "/var/vcap/data/service-adapter/prepared"
 
+// minimal returns the required properties of the job service-adapter.
 func minimal() properties {
 	return properties{"paks": []any{"/paks/redis"}, "state": properties{"type": "local"}}
 }
@@ -223,6 +225,7 @@ type declared struct {
 	Templates map[string]string `yaml:"templates"`
 }
 
+// jobs returns the names of all jobs of the release.
 func jobs() []string {
 	names := []string{}
 	entries, err := os.ReadDir("../../jobs")
@@ -235,6 +238,7 @@ func jobs() []string {
 	return names
 }
 
+// readSpec decodes the spec file of a job.
 func readSpec(job string) declared {
 	GinkgoHelper()
 	var spec declared

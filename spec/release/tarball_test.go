@@ -70,6 +70,7 @@ func licences() string {
 	return path
 }
 
+// label returns the name, version and commit of the releases in the specs.
 func label() maker.Label {
 	return maker.Label{Name: "service-adapter", Version: "1.2.3", Commit: "0123abc"}
 }
@@ -85,6 +86,7 @@ func makeRelease(ctx context.Context, content maker.Content) (tarball, dir strin
 	return tarball, dir
 }
 
+// run runs a program in a directory and returns its output. The program must succeed.
 func run(ctx context.Context, dir, name string, args ...string) string {
 	GinkgoHelper()
 	command := exec.CommandContext(ctx, name, args...)
@@ -112,6 +114,7 @@ type releaseMF struct {
 	Packages   []part `yaml:"packages"`
 }
 
+// part is a job or a package in a release manifest.
 type part struct {
 	Name         string   `yaml:"name"`
 	Fingerprint  string   `yaml:"fingerprint"`
@@ -235,6 +238,7 @@ var _ = Describe("make release", func() {
 	)
 })
 
+// expectDigest asserts that a file has this digest, in BOSH's notation.
 func expectDigest(wanted string, path ...string) {
 	GinkgoHelper()
 	sum := sha256.Sum256([]byte(readFile(path...)))

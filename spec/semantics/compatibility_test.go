@@ -34,6 +34,7 @@ func documentedRows() map[string][]string {
 	return found
 }
 
+// compatibility returns the text of docs/compatibility.md.
 func compatibility() string {
 	text, err := os.ReadFile(kit.Path("docs", "compatibility.md"))
 	Expect(err).NotTo(HaveOccurred())

@@ -43,6 +43,7 @@ func readDecisions() []recorded {
 	return cases
 }
 
+// recorded returns the decision as a recorded case.
 func (d decision) recorded() recorded {
 	link := "https://example.com"
 	definition, err := yaml.Marshal(map[string]any{

@@ -31,6 +31,7 @@ type outcome struct {
 	credentials json.RawMessage
 }
 
+// String describes the outcome for the message of a failure.
 func (o outcome) String() string {
 	switch {
 	case o.leftOut:
@@ -213,6 +214,7 @@ func canonical(document json.RawMessage, kinds bool) (string, error) {
 	return string(encoded), err
 }
 
+// decode decodes JSON. Numbers keep all digits.
 func decode(text string) (any, error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()

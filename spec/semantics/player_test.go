@@ -29,6 +29,7 @@ var operatorEnv = map[string]string{
 	"TF_VAR_oracle_tfvar": "from the environment", "TF_VAR_oracle_param": "from a parameter",
 }
 
+// manifest is the manifest of the pak of a case, as a format for the platform and the version of OpenTofu.
 const manifest = `packversion: 1
 name: recorded
 version: 1.0.0
@@ -219,6 +220,7 @@ func (g *game) unchanged(ctx context.Context) error {
 	return nil
 }
 
+// bind creates a binding with the recorded request.
 func (g *game) bind(ctx context.Context, number int) outcome {
 	body, err := g.request(number)
 	if err != nil {

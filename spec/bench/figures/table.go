@@ -5,6 +5,7 @@ import (
 	"strings"
 )
 
+// tableHead is the head of each table after the name of its section.
 const tableHead = " | median | compared with | its median | ratio | goal | memory | its memory |\n" +
 	"|---|--:|---|--:|--:|---|--:|--:|\n"
 
@@ -35,6 +36,7 @@ func Table(list []Figure) string {
 	return text.String()
 }
 
+// value returns a number with the unit of the figure.
 func (f Figure) value(v float64) string {
 	switch {
 	case v == 0:

@@ -22,6 +22,7 @@ func main() {
 	}
 }
 
+// generator implements the SDK's interface for manifests.
 type generator struct{}
 
 // GenerateManifest returns a manifest with the plan's instance groups.

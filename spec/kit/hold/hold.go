@@ -22,6 +22,8 @@ type Point struct {
 	Provider bool
 }
 
+// file returns the path of the point's file of a kind: "hold" pauses runs, and "at" contains the id of the paused
+// process.
 func (p Point) file(kind string) string {
 	name := kind + "-" + p.Name
 	if p.Provider {

@@ -117,6 +117,7 @@ func (s *Server) Stop() error { return s.end(s.stop) }
 // Kill ends the server as a crash does, and waits for its end. It does nothing if the server is already stopped.
 func (s *Server) Kill() error { return s.end(syscall.SIGKILL) }
 
+// end sends a signal to the server and waits for its end.
 func (s *Server) end(signal os.Signal) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -80,6 +80,7 @@ func (s *Shared) Close() {
 	s.remove()
 }
 
+// remove deletes the directory of the server.
 func (s *Shared) remove() {
 	if s.dir != "" {
 		_ = os.RemoveAll(s.dir) // its data is temporary
