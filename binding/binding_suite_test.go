@@ -94,7 +94,7 @@ type pak struct {
 
 const directoryProvider = "registry.terraform.io/service-adapter/directory"
 
-// install replaces the installed paks. The first one has the provider "directory" unless it names another one.
+// install replaces the installed paks. The first pak has the provider "directory", unless it names another provider.
 func (s *site) install(paks ...pak) {
 	GinkgoHelper()
 	s.Paks = nil
@@ -170,20 +170,20 @@ func installation(ctx context.Context, pak *brokerpak.Pak, _ string) (opentofu.I
 	return found, nil
 }
 
-// accepted is the file with the only value of the variable live that the provider accepts as a password; without it,
-// it accepts any.
+// accepted returns the path of the file with the only value of the variable live that the provider accepts as a
+// password. If the file does not exist, the provider accepts any value.
 func accepted() string { return filepath.Join(shared, "accepted") }
 
-// accept makes the provider accept only one value of the variable live from now on, as a server does after a password
-// was changed.
+// accept restricts the provider to one value of the variable live until the spec ends, as a server does after its
+// password was changed.
 func accept(live string) {
 	GinkgoHelper()
 	Expect(os.WriteFile(accepted(), []byte(live), 0o600)).To(Succeed())
 	DeferCleanup(os.RemoveAll, accepted())
 }
 
-// bind is the section of a service whose template makes two entries and has an input, live, that is computed by an
-// expression. Further lines of the section are indented by two.
+// bind returns the section of a service whose template creates two entries and has an input, live, that is computed by
+// an expression. Further lines of the section are indented by two.
 func bind(live string, lines ...string) string {
 	return `
   user_inputs:

@@ -191,7 +191,7 @@ var _ = Describe("creating a binding", func() {
 })
 
 var _ = Describe("a binding whose template cannot be evaluated", func() {
-	// bindChosen is a bind section whose template OpenTofu can evaluate only if the live input is "reader".
+	// bindChosen returns a bind section whose template OpenTofu can evaluate only if the live input is "reader".
 	bindChosen := func(live string) string {
 		return strings.Replace(bind(live), "content = var.live",
 			`content = { reader = "r", writer = "w" }[var.live]`, 1)

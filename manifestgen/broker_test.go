@@ -73,7 +73,7 @@ func (w *world) install(dir string) {
 // secure sets whether the broker stores secrets.
 func (w *world) secure(on bool) { w.generator.Secure = &on }
 
-// generate generates the manifest from what the broker sends, as the adapter does.
+// generate generates the manifest from the broker's request, as the adapter does.
 func (w *world) generate(c call) (*serviceadapter.MarshalledGenerateManifest, error) {
 	GinkgoHelper()
 	return w.generator.Generate(context.Background(), w.request(c))

@@ -116,7 +116,7 @@ func (w *world) play(s step, files map[string]string) string {
 	return w.show(result)
 }
 
-// configure makes the operator's changes of a step.
+// configure applies the operator's changes of a step.
 func (w *world) configure(s step, files map[string]string) {
 	GinkgoHelper()
 	if s.Secure != nil {

@@ -10,7 +10,7 @@ import (
 	"service-adapter/spec/kit/site"
 )
 
-// allowedKeys are the keys of a part of the configuration, from the message about an unknown one.
+// allowedKeys returns the keys of a part of the configuration, which the message for an unknown key lists.
 func allowedKeys(text string) []string {
 	GinkgoHelper()
 	_, err := load(text, nil)

@@ -72,7 +72,7 @@ var _ = DescribeTable("flattening", func(text string, want any, messages ...stri
 		"the file has more than 200000 nodes after its aliases and merges are resolved"),
 )
 
-// grown is a text in which aliases multiply the anchor a by ten, five times.
+// grown returns a text in which aliases multiply the anchor a by ten, five times.
 func grown() string {
 	var text strings.Builder
 	for i, name := range []string{"b", "c", "d", "e", "f"} {

@@ -98,7 +98,7 @@ func (r recordedRequest) maintenanceInfo() domain.MaintenanceInfo {
 	return *plans[0].MaintenanceInfo
 }
 
-// setVersion gives the pak of a site another version, whose manifest has another tag.
+// setVersion changes the version of a site's pak and a tag in the manifest of its instances.
 func setVersion(s *site, version string) {
 	GinkgoHelper()
 	replace := func(file, before, after string) {

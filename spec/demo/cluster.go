@@ -28,7 +28,7 @@ const (
 	databaseReference = "((" + databasePath + "))"
 )
 
-// cluster is an instance as an operator's broker configuration describes it, with the errands that `pak catalog
+// cluster returns an instance as an operator's broker configuration describes it, with the errands that `pak catalog
 // --errands` prints.
 func cluster() *odb.Instance {
 	errands := []string{"apply-instance", "destroy-instance"}
@@ -132,7 +132,7 @@ func (s *clusterSession) createCluster() step {
 	}
 }
 
-// render makes the files that the job apply-instance has on the errand's VM.
+// render writes the files that the job apply-instance renders on the errand's VM.
 func (s *clusterSession) render() error {
 	director := *s.instance
 	director.Secrets = maps.Clone(s.instance.Secrets)

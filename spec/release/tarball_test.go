@@ -62,7 +62,7 @@ func smallPak(name string) string {
 	return path
 }
 
-// licences is the path of a file in the place of the licences of third parties.
+// licences returns the path of a file that replaces the licences of third parties.
 func licences() string {
 	GinkgoHelper()
 	path := filepath.Join(kit.Directory(GinkgoT()), "licences")

@@ -21,17 +21,17 @@ import (
 	"service-adapter/internal/instance"
 )
 
-// manifestOf is a manifest with properties of one job, in YAML's flow style.
+// manifestOf returns a manifest with properties of one job, given in YAML's flow style.
 func manifestOf(properties string) string {
 	return "name: d\ninstance_groups:\n- name: g\n  jobs:\n  - name: j\n    properties: " + properties + "\n"
 }
 
-// adopted makes a pak of a manifest and returns its template, its definition and the notes.
+// adopted creates a pak from a manifest and returns its template, its definition and the notes.
 func adopted(manifest string) (template, definition, notes string, err error) {
 	dir := GinkgoT().TempDir()
 	source := filepath.Join(dir, "m.yml")
 	Expect(os.WriteFile(source, []byte(manifest), 0o600)).To(Succeed())
-	_, told, err := build.InitFrom(context.Background(), filepath.Join(dir, "pak"), source)
+	_, list, err := build.InitFrom(context.Background(), filepath.Join(dir, "pak"), source)
 	if err != nil {
 		Expect(filepath.Join(dir, "pak")).NotTo(BeADirectory())
 		return "", "", "", err
@@ -39,7 +39,7 @@ func adopted(manifest string) (template, definition, notes string, err error) {
 	pak, err := brokerpak.Open(filepath.Join(dir, "pak"))
 	Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = pak.Close() }() // opened for reading
-	for _, note := range told {
+	for _, note := range list {
 		notes += note.Pos.String()[len(dir)+1:] + ": " + note.Text + "\n"
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "pak", "pak.yml"))
@@ -133,7 +133,8 @@ var _ = DescribeTable("the conversion of a property", func(properties string, wa
 )
 
 var _ = Describe("the secrets of a manifest that another adapter deployed", func() {
-	// carriedOver converts a manifest and returns what the carry_over of the new pak reads from the same manifest.
+	// carriedOver converts a manifest and returns the values that the carry_over of the new pak reads from the same
+	// manifest, and the notes.
 	carriedOver := func(manifest string) (instance.Carried, string) {
 		GinkgoHelper()
 		dir := GinkgoT().TempDir()

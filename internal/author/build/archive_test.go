@@ -20,7 +20,7 @@ import (
 	"service-adapter/internal/author/build"
 )
 
-// elf is the beginning of an executable for a machine.
+// elf returns the beginning of an executable for a machine.
 func elf(machine uint16) string {
 	head := make([]byte, 64)
 	copy(head, "\x7fELF")
@@ -169,7 +169,7 @@ var _ = Describe("an archive", func() {
 		Expect(filepath.Glob(filepath.Join(parent, "*"))).To(Equal([]string{dir}))
 	})
 
-	// directories is a tar archive of many directories whose headers have a comment of some bytes each.
+	// directories returns a tar archive of directories, whose headers contain comments of this number of bytes.
 	directories := func(count, comment int) string {
 		GinkgoHelper()
 		var out bytes.Buffer

@@ -2,10 +2,10 @@ package build
 
 import "context"
 
-// NewClient is the client that downloads are made with.
+// NewClient creates the HTTP client for downloads.
 var NewClient = newClient
 
-// FlatYAML is what a built pak holds in place of a text.
+// FlatYAML returns the text that a built pak contains in place of a YAML text.
 func FlatYAML(text []byte) ([]byte, error) {
 	root, err := parseFlat(text)
 	if err != nil {

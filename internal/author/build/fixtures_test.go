@@ -104,7 +104,7 @@ func from(pairs ...string) func(*build.Options) {
 	}
 }
 
-// contents are the files of a zip: "mode name" → text.
+// contents returns the texts of the files of a zip by "mode name".
 func contents(file string) map[string]string {
 	GinkgoHelper()
 	archive, err := zip.OpenReader(file)
@@ -207,7 +207,8 @@ func serveFiles(files map[string]string) *server {
 	})
 }
 
-// model is what a pak means, as text, without places, file names and what a build adds or replaces.
+// model describes the content of a pak as text, without positions, file names, and values that a build adds or
+// replaces.
 func model(name string) string {
 	GinkgoHelper()
 	pak, err := brokerpak.Open(name)

@@ -32,14 +32,14 @@ func jobWith(template string, properties map[string]release.Property) *release.R
 func initialised(from *release.Release) (template, definition, notes string) {
 	GinkgoHelper()
 	dir := filepath.Join(GinkgoT().TempDir(), "pak")
-	_, told, err := build.InitRelease(dir, []*release.Release{from}, []string{from.Jobs[0].Name})
+	_, list, err := build.InitRelease(dir, []*release.Release{from}, []string{from.Jobs[0].Name})
 	Expect(err).NotTo(HaveOccurred())
 	pak, err := brokerpak.Open(dir)
 	Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = pak.Close() }() // opened for reading
 	text, err := os.ReadFile(filepath.Join(dir, "pak.yml"))
 	Expect(err).NotTo(HaveOccurred())
-	return pak.Services[0].Provision.Bosh.Manifest.Text, string(text), strings.Join(told, "\n")
+	return pak.Services[0].Provision.Bosh.Manifest.Text, string(text), strings.Join(list, "\n")
 }
 
 var _ = Describe("a pak of a job of a release", func() {

@@ -21,7 +21,7 @@ var _ = Describe("unpacking", func() {
 	linux, mac := brokerpak.Platform{OS: "linux", Arch: "amd64"}, brokerpak.Platform{OS: "darwin", Arch: "arm64"}
 	var built string
 
-	// pak is a zip of a complete pak, and more.
+	// pak returns the path of a zip with the files of a complete pak and further entries.
 	pak := func(more ...entry) string {
 		GinkgoHelper()
 		dir := newPak("name: tofu, version: 1.6.0")

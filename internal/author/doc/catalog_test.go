@@ -431,7 +431,7 @@ func planned(plan map[string]any) serviceadapter.Plan {
 	return decoded
 }
 
-// generated is the manifest that the adapter makes of an instance, with this configuration.
+// generated returns the manifest that the adapter generates for an instance with this configuration.
 func generated(ctx context.Context, instance *odb.Instance, configuration map[string]string) string {
 	GinkgoHelper()
 	input, err := odb.Input("generate-manifest", instance.Generate(map[string]any{}))
@@ -452,7 +452,8 @@ func generated(ctx context.Context, instance *odb.Instance, configuration map[st
 	return instance.Manifest
 }
 
-// errandJobs are the jobs of a manifest that has one group, for errands: name → release.
+// errandJobs returns the releases of the jobs in a manifest by the jobs' names. The manifest must have only one group,
+// for errands.
 func errandJobs(manifest string) map[string]string {
 	GinkgoHelper()
 	var decoded bosh.BoshManifest

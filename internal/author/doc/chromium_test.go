@@ -103,7 +103,7 @@ func (b *browser) read(from io.Reader) {
 	}
 }
 
-// note keeps what events tell.
+// note records the problems that an event reports, and the address of a request. It signals that a page was loaded.
 func (b *browser) note(m message) {
 	text := fmt.Sprint(m.Params)
 	switch m.Method {

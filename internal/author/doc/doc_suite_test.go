@@ -28,7 +28,7 @@ func openPak(path string) *brokerpak.Pak {
 	return pak
 }
 
-// example is the path of an example pak of the repository.
+// example returns the path of an example pak of the repository.
 func example(name string) string { return filepath.Join("..", "..", "..", "examples", name) }
 
 // parityPak returns the path of the pak of spec/parity, whose service is called redis.

@@ -17,9 +17,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// sometimes is the recipe of docs/cookbook.md for an instance group that only the plan cluster has. It returns the
-// directory of the pak. change is applied to the definition of the recipe.
-func sometimes(change func(definition string) string) string {
+// cookbookPak writes the pak of the recipe in docs/cookbook.md for an instance group that only the plan cluster has,
+// and returns its directory. The function change replaces the definition of the recipe.
+func cookbookPak(change func(definition string) string) string {
 	GinkgoHelper()
 	const title = "\n## A group that only some plans have\n"
 	_, recipe, found := strings.Cut(readFile("../../../docs/cookbook.md"), title)
@@ -41,7 +41,7 @@ func sometimes(change func(definition string) string) string {
 	return dir
 }
 
-// groupsOf are the names of the instance groups of a manifest.
+// groupsOf returns the names of the instance groups of a manifest.
 func groupsOf(manifest string) []string {
 	GinkgoHelper()
 	var decoded struct {
@@ -59,8 +59,8 @@ var _ = Describe("an instance group that an ops file adds", func() {
 	always := func(definition string) string {
 		return regexp.MustCompile(`(?m)^      if: .*\n`).ReplaceAllString(unsized(definition), "")
 	}
-	// byUsers makes the condition depend on a parameter.
-	byUsers := func(definition string) string {
+	// byParameter lets the condition of the ops file depend on a parameter of the user.
+	byParameter := func(definition string) string {
 		return strings.NewReplacer("if: ${proxies > 0}", "if: ${proxies > 0 && wanted}",
 			"  bosh:\n", "  user_inputs:\n"+
 				"  - {field_name: wanted, type: boolean, default: false, details: Proxies}\n  bosh:\n"+
@@ -69,7 +69,7 @@ var _ = Describe("an instance group that an ops file adds", func() {
 
 	DescribeTable("is in the plans of the catalog that need it, and the adapter deploys all plans",
 		func(ctx context.Context, change func(string) string, inCatalog, inManifest map[string][]string) {
-			dir := sometimes(change)
+			dir := cookbookPak(change)
 			service := openPak(dir).Services[0]
 			text, err := doc.Catalog(&brokerpak.Manifest{}, service)
 			Expect(err).NotTo(HaveOccurred())
@@ -98,13 +98,13 @@ var _ = Describe("an instance group that an ops file adds", func() {
 		Entry("always", always,
 			map[string][]string{"single": {"server", "proxy"}, "cluster": {"server", "proxy"}},
 			map[string][]string{"single": {"server", "proxy"}, "cluster": {"server", "proxy"}}),
-		Entry("if a parameter is set", byUsers,
+		Entry("if a parameter is set", byParameter,
 			map[string][]string{"single": {"server"}, "cluster": {"server"}},
 			map[string][]string{"single": {"server"}, "cluster": {"server"}}),
 	)
 
 	It("is in a comment of the catalog if a parameter decides, and a plan may have it", func(ctx context.Context) {
-		dir := sometimes(byUsers)
+		dir := cookbookPak(byParameter)
 		service := openPak(dir).Services[0]
 		Expect(doc.Catalog(&brokerpak.Manifest{}, service)).To(ContainSubstring(
 			"# The instance group proxy belongs here as well where this is true: ${proxies > 0 && wanted}"))
@@ -115,7 +115,7 @@ var _ = Describe("an instance group that an ops file adds", func() {
 	})
 
 	It("is in the documentation", func() {
-		pak := openPak(sometimes(unsized))
+		pak := openPak(cookbookPak(unsized))
 		Expect(doc.Markdown(pak)).To(ContainSubstring("- `proxy` with the jobs `proxy`. Not every instance has it.\n"))
 	})
 })

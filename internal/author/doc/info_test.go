@@ -15,7 +15,7 @@ import (
 	"service-adapter/internal/author/doc"
 )
 
-// zipped makes a zip of a pak's directory.
+// zipped writes a zip of a pak's directory and returns its path.
 func zipped(dir string) string {
 	GinkgoHelper()
 	path := filepath.Join(GinkgoT().TempDir(), "test.brokerpak")

@@ -38,13 +38,14 @@ var (
 	autolink     = regexp.MustCompile(`<[a-z]+:[^<>\s]*>`)
 )
 
-// expectSound checks what Markdown makes of the text, as far as regular expressions can tell.
+// expectSound asserts that unsound finds no defect in a Markdown text.
 func expectSound(text string) {
 	GinkgoHelper()
 	Expect(unsound(text)).To(BeEmpty())
 }
 
-// unsound returns what is wrong with a reference: an element of HTML, or a row of a table with a wrong number of cells.
+// unsound returns a description of the first defect of a reference: an element of HTML, or a row of a table with a
+// wrong number of cells. It returns "" if there is none.
 func unsound(text string) string {
 	outside := autolink.ReplaceAllString(ownTags.Replace(codeOrEscape.ReplaceAllString(text, "")), "")
 	if at := strings.IndexAny(outside, "<>"); at >= 0 {

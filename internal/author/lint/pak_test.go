@@ -17,8 +17,8 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// writePak makes a directory of the base pak with files laid over it: of the YAML files in its root only the given
-// top-level keys are replaced, others are the given text.
+// writePak writes the base pak with these files into a new directory and returns it. A text for service.yml or
+// manifest.yml replaces only its own top-level keys; every other text replaces the whole file.
 func writePak(files map[string]string) string {
 	GinkgoHelper()
 	root := GinkgoT().TempDir()
@@ -39,8 +39,8 @@ func writePak(files map[string]string) string {
 // topLevel matches a line that begins a top-level key.
 var topLevel = regexp.MustCompile(`(?m)^[^\s#-]|^---$`)
 
-// overlay replaces top-level keys of a YAML text; new ones are appended. It works on lines, because examples may be
-// no YAML.
+// overlay replaces the top-level keys of a YAML text that the content contains, and appends new keys. It works on
+// lines, because the content of a test may be invalid YAML.
 func overlay(base, content string) string {
 	replaced := map[string]bool{}
 	for _, section := range sections(content) {

@@ -14,7 +14,7 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// testReleases are the releases in the repository: the jobs of public ones.
+// testReleases is the directory of the releases in the repository, which contain the jobs of public releases.
 const testReleases = "../release/testdata/releases/"
 
 // mysqlManifest deploys a cluster of pxc-release with every kind of link that its jobs have.

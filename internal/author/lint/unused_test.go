@@ -50,10 +50,10 @@ var _ = Describe("An input", func() {
 				"  outputs: [{field_name: z, type: string, details: Z}]\n", manifest),
 		Entry("because it only asserts", "  computed_inputs:\n"+
 			"  - {name: x, type: string, default: '${assert(true, \"no\")}', overwrite: true}\n", "", "", manifest),
-		Entry("by nobody, and says so", user(", details: This changes nothing"), "", "", manifest),
+		Entry("by no part of the pak, which its details state", user(", details: This changes nothing"), "", "", manifest),
 	)
 
-	DescribeTable("is reported if nothing uses it", func(definition, message string) {
+	DescribeTable("is reported if it is unused", func(definition, message string) {
 		Expect(unused(definition, manifest)).To(ConsistOf(ContainSubstring(message)))
 	},
 		Entry("of users", "provision:\n"+user("")+"  bosh: {manifest_ref: bosh/manifest.yml}\n",

@@ -43,7 +43,7 @@ properties:
   ceilings: {default: {<<: *limits, hard: 2}}
 `
 
-// server is the job of serverSpec.
+// server returns the job of serverSpec.
 func server() release.Job {
 	return release.Job{
 		Name: "server",

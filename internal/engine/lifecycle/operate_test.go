@@ -40,7 +40,7 @@ func (s *site) applyStored(ctx context.Context, kind lifecycle.Kind, id string) 
 	return err
 }
 
-// upgraded holds the OpenTofu versions before and after an upgrade.
+// upgraded upgrades the binding, and returns its OpenTofu versions before and after the upgrade.
 func (s *site) upgraded(ctx context.Context) []string {
 	GinkgoHelper()
 	from, to, err := s.UpgradeStored(ctx, lifecycle.Binding, "b1")

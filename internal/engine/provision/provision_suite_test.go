@@ -58,7 +58,7 @@ var _ = BeforeSuite(func() {
 	}
 })
 
-// wrapper is an OpenTofu that writes its version and command into the log before it runs.
+// wrapper returns the path of an OpenTofu that writes its version and command to the log before it runs.
 func wrapper(version string) string { return filepath.Join(shared, "tofu-"+version) }
 
 // wrapperScript takes the version, the log, the real OpenTofu, and the files that make the apply of a template go

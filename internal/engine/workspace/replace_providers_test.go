@@ -24,7 +24,7 @@ var _ = Describe("ReplaceProviders", func() {
 		engine = s.engine()
 	})
 
-	// after is an installation with the provider under its new name only.
+	// after returns an installation that has the provider only under its new name.
 	after := func(i opentofu.Installation) opentofu.Installation {
 		i.Providers[0].FQN = renamed
 		return i

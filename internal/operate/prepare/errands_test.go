@@ -23,7 +23,7 @@ const (
 	errandPaks = "paks: [/var/vcap/packages/service-adapter-paks/one]"
 )
 
-// template is a provision template with an input that is computed by an expression.
+// template returns a provision template with an input that is computed by an expression.
 func template(input string) string {
 	return "[]\n  computed_inputs:\n  - " + input + `
   template: |

@@ -145,8 +145,8 @@ var _ = Describe("the time that a command may take", func() {
 		s.Env["SERVICE_ADAPTER_BUDGET"] = "1s"
 	})
 
-	// hung makes a workspace look as if its adapter had died while a run of OpenTofu hangs. It returns the process
-	// that stands for OpenTofu.
+	// hung creates the files of a workspace whose adapter has died while its OpenTofu hangs. It returns the process in
+	// the role of OpenTofu, and a channel that receives the result of that process.
 	hung := func(workspace string) (run opentofu.Process, ended chan error) {
 		GinkgoHelper()
 		path := filepath.Join(s.Dir, "cache", "runs", workspace)

@@ -141,7 +141,7 @@ func handleList(mux *http.ServeMux, dir string) {
 	})
 }
 
-// handleDeployment answers requests for what belongs to a deployment.
+// handleDeployment answers requests for the manifest of a deployment, the expiry of its certificates, and its VMs.
 func handleDeployment(mux *http.ServeMux, dir string) {
 	mux.HandleFunc("GET /deployments/{name}", func(w http.ResponseWriter, r *http.Request) {
 		if !authorized(w, r) {

@@ -102,8 +102,7 @@ func (s *MariaServer) initialise(
 	return nil
 }
 
-// SetPassword gives the administrator another password, or creates the administrator. The Password of the server
-// becomes the new one.
+// SetPassword sets the password of the administrator, whom it creates if necessary, and updates the field Password.
 func (s *MariaServer) SetPassword(ctx context.Context, password string) error {
 	quoted := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(password)
 	account := "'" + s.User + "'@'%'"
