@@ -230,7 +230,8 @@ func throughput(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	return found, nil
 }
 
-// parallel creates count bindings, numbered from first, with several adapters at the same time.
+// parallel creates count bindings, numbered from first, with several adapters at the same time. It returns the errors
+// of all adapters, each of which stops at its first error.
 func (s *site) parallel(ctx context.Context, workers, first, count int) error {
 	var group sync.WaitGroup
 	var done atomic.Int64

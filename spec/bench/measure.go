@@ -70,7 +70,8 @@ func (p program) run(ctx context.Context) (sample, error) {
 	return s, nil
 }
 
-// metered runs the meter and returns its report.
+// metered runs the meter and returns its report. The error means that the meter cannot be run or that the program
+// failed.
 func metered(cmd *exec.Cmd) (string, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -86,7 +87,8 @@ func metered(cmd *exec.Cmd) (string, error) {
 	return string(text), err
 }
 
-// all runs programs one after the other and returns the sum of their measurements.
+// all runs programs one after the other. It returns their total duration and the maximum of their memory, or the first
+// error of a program.
 func all(ctx context.Context, programs ...program) (sample, error) {
 	var sum sample
 	for _, p := range programs {
@@ -108,7 +110,7 @@ type side func(ctx context.Context, n int) (sample, error)
 type series []sample
 
 // compare runs the sides alternately and returns the runs of each side. A first run of each side is not counted, to
-// fill caches.
+// fill caches. It returns the first error of a run.
 func compare(ctx context.Context, runs int, sides ...side) ([]series, error) {
 	took := make([]series, len(sides))
 	for n := range runs + 1 {
@@ -162,7 +164,7 @@ func against(name string, got series, what string, baseline series, goal *figure
 // built returns the path of a program of this benchmark. See build.
 func (b *bench) built(name string) string { return filepath.Join(b.dir, name) }
 
-// build builds programs of this benchmark.
+// build builds programs of this benchmark. It returns an error with the compiler's output if a program cannot be built.
 func (b *bench) build(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		//nolint:gosec // the names are constant

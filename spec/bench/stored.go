@@ -67,7 +67,8 @@ func stored(backend string) measure {
 	}
 }
 
-// storedSite returns a site with this number of bindings.
+// storedSite returns a site with this number of bindings. It returns an error if the first binding cannot be created or
+// copied.
 func (b *bench) storedSite(ctx context.Context, backend string, count int) (*site, error) {
 	s, err := b.bindSite(ctx, external, backend, false)
 	if err != nil {

@@ -51,7 +51,8 @@ type site struct {
 	tree    bool            // whether the memory of all processes is measured
 }
 
-// newSite returns a site that serves a pak, with an instance that has not been deployed.
+// newSite returns a site that serves a pak, with an instance that has not been deployed. It returns an error if a file
+// cannot be written.
 func (b *bench) newSite(pak, service, plan string, groups ...string) (*site, error) {
 	dir, err := os.MkdirTemp(b.dir, "s")
 	if err != nil {
@@ -95,7 +96,8 @@ func (s *site) save() error {
 // configFile returns the path of the adapter's configuration.
 func (s *site) configFile() string { return filepath.Join(s.dir, "service-adapter.yml") }
 
-// call returns a run of the adapter with a command of the protocol.
+// call returns a run of the adapter with a command of the protocol. The error means that the parameters cannot be
+// encoded.
 func (s *site) call(command string, parameters object) (program, error) {
 	input, err := odb.Input(command, parameters)
 	starts := command != "generate-manifest"
@@ -118,7 +120,7 @@ func (s *site) body(parameters object) object {
 	}
 }
 
-// deploy creates the instance.
+// deploy creates the instance. It returns an error if the adapter fails.
 func (s *site) deploy(ctx context.Context, parameters object) error {
 	call, err := s.call("generate-manifest", s.Generate(s.body(parameters)))
 	if err != nil {
@@ -150,7 +152,8 @@ const (
 	planID    = "0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
 )
 
-// bindSite returns a site with a deployed instance. Its bindings are created by a template.
+// bindSite returns a site with a deployed instance. Its bindings are created by a template. It returns an error if a
+// file cannot be written or the adapter fails.
 func (b *bench) bindSite(ctx context.Context, template, backend string, encrypted bool) (*site, error) {
 	b.sites++
 	name := fmt.Sprint("site", b.sites)
@@ -209,7 +212,8 @@ func (s *site) unbinds(ctx context.Context, n int) (sample, error) {
 	return call.run(ctx)
 }
 
-// bindPak writes a pak whose bindings are created by a template, and returns its directory.
+// bindPak writes a pak whose bindings are created by a template, and returns its directory. It returns an error if a
+// file cannot be written.
 func (b *bench) bindPak(name, template string) (string, error) {
 	dir := filepath.Join(b.dir, "pak-"+name)
 	bin := filepath.Join(dir, "bin", runtime.GOOS, runtime.GOARCH)

@@ -186,7 +186,7 @@ func (s *clusterSession) destroyErrand() step {
 	}
 }
 
-// expectEmpty asserts that no state is left.
+// expectEmpty asserts that no state is left. It returns an error that lists the remaining states, or that of the query.
 func expectEmpty(ctx context.Context, server *servers.Server) error {
 	left, err := server.Query(ctx, "states", "SELECT name FROM terraform_remote_state.states")
 	if err == nil && len(left) > 0 {

@@ -40,7 +40,8 @@ type count struct{ struck, missed, lost, forgotten, stuck, failed int }
 // findings returns the number of trials with a finding, including those that could not be staged.
 func (c count) findings() int { return c.lost + c.forgotten + c.stuck + c.failed }
 
-// open builds the pak, starts the servers and prepares the templates for each backend.
+// open builds the pak, starts the servers and prepares the templates for each backend. It returns an error if a program
+// is missing, a server cannot be started or a template cannot be prepared.
 func (l *laboratory) open(ctx context.Context) error {
 	l.counts = map[string]*count{}
 	//nolint:gosec // servers run as other users
@@ -75,7 +76,8 @@ func (l *laboratory) close() {
 	}
 }
 
-// buildPak copies the pak, and adds the provider and a wrapper of OpenTofu that a trial can pause.
+// buildPak copies the pak, and adds the provider and a wrapper of OpenTofu that a trial can pause. It returns an error
+// if `make tools` has not built OpenTofu and the provider.
 func (l *laboratory) buildPak() error {
 	if err := os.CopyFS(l.pak, os.DirFS(kit.Path("spec", "faults", "testdata", "pak"))); err != nil {
 		return err
@@ -225,7 +227,8 @@ func say(to io.Writer, format string, arguments ...any) { _, _ = fmt.Fprintf(to,
 // pick returns a random item.
 func pick[T any](random *rand.Rand, items []T) T { return items[random.IntN(len(items))] }
 
-// openServer starts the server of a backend. It returns nil for the backend local.
+// openServer starts the server of a backend. It returns nil for the backend local. The error is a servers.ErrMissing if
+// the server is not installed.
 func openServer(ctx context.Context, kind, dir string) (*servers.Server, error) {
 	switch kind {
 	case pg:

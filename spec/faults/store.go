@@ -84,7 +84,7 @@ func (s *store) file(workspace string) string {
 	return filepath.Join(s.location, "workspaces", workspace, "terraform.tfstate")
 }
 
-// read returns the state of a workspace, "" if there is none.
+// read returns the state of a workspace, "" if there is none. It returns an error if the backend cannot be read.
 func (s *store) read(ctx context.Context, workspace string) (string, error) {
 	if s.kind == pg {
 		rows, err := s.server.Query(ctx, s.location,
@@ -98,7 +98,7 @@ func (s *store) read(ctx context.Context, workspace string) (string, error) {
 	return string(text), err
 }
 
-// write replaces the state of a workspace that exists.
+// write replaces the state of a workspace that exists. It returns an error if the backend cannot be written.
 func (s *store) write(ctx context.Context, workspace, text string) error {
 	if s.kind == pg {
 		_, err := s.server.Query(ctx, s.location,
@@ -108,7 +108,8 @@ func (s *store) write(ctx context.Context, workspace, text string) error {
 	return errors.Join(s.forgetChecksum(s.file(workspace)), os.WriteFile(s.file(workspace), []byte(text), 0o600))
 }
 
-// remove deletes the state of a workspace.
+// remove deletes the state of a workspace. It does nothing if there is no state, and returns an error if the backend
+// cannot be written.
 func (s *store) remove(ctx context.Context, workspace string) error {
 	switch s.kind {
 	case pg:
@@ -156,7 +157,7 @@ func (s *store) ageLock(workspace string) error {
 }
 
 // takenOver returns a state as another run leaves it after it has taken over the workspace: with another nonce, and
-// with the resources if resources is true.
+// with the resources if resources is true. It returns an error if the text is not a state with a guard.
 func takenOver(text, nonce string, resources bool) (string, error) {
 	var state object
 	if err := json.Unmarshal([]byte(text), &state); err != nil {

@@ -61,7 +61,8 @@ func (a Answer) Compared(outputs bool) (map[string]string, error) {
 	return found, nil
 }
 
-// Call encodes the parameters of a command with internal/odb and runs the command. See Run for the result.
+// Call encodes the parameters of a command with internal/odb and runs the command. See Run for the result. The error is
+// that of Run, or means that a parameter cannot be encoded as JSON.
 func (a Adapter) Call(ctx context.Context, command string, parameters map[string]any) (Answer, error) {
 	input, err := odb.Input(command, parameters)
 	if err != nil {

@@ -131,19 +131,21 @@ func tunnel(w http.ResponseWriter, address string) {
 	_, _ = io.Copy(client, server)
 }
 
-// CreateContainer creates an empty container of Azure's storage.
+// CreateContainer creates an empty container of Azure's storage. It returns an error if the container exists or the
+// server does not respond.
 func (s *Server) CreateContainer(ctx context.Context, name string) error {
 	_, err := s.azure(ctx, http.MethodPut, name, "restype", "container")
 	return err
 }
 
-// Blob returns the content of a blob.
+// Blob returns the content of a blob. It returns an error if the blob does not exist or the server does not respond.
 func (s *Server) Blob(ctx context.Context, container, name string) (string, error) {
 	text, err := s.azure(ctx, http.MethodGet, container+"/"+name)
 	return string(text), err
 }
 
-// RemoveBlob removes a blob. If the blob is leased, which is OpenTofu's lock, it breaks the lease first.
+// RemoveBlob removes a blob. If the blob is leased, which is OpenTofu's lock, it breaks the lease first. It returns an
+// error if the blob does not exist or the server does not respond.
 func (s *Server) RemoveBlob(ctx context.Context, container, name string) error {
 	if _, err := s.azure(ctx, http.MethodDelete, container+"/"+name); err == nil {
 		return nil
@@ -155,7 +157,8 @@ func (s *Server) RemoveBlob(ctx context.Context, container, name string) error {
 	return err
 }
 
-// Blobs returns the sorted names of the blobs in a container.
+// Blobs returns the sorted names of the blobs in a container. It returns an error if the container does not exist or
+// the server does not respond.
 func (s *Server) Blobs(ctx context.Context, container string) ([]string, error) {
 	text, err := s.azure(ctx, http.MethodGet, container, "comp", "list", "restype", "container")
 	if err != nil {

@@ -102,7 +102,8 @@ func (s *MariaServer) initialise(
 	return nil
 }
 
-// SetPassword sets the password of the administrator, whom it creates if necessary, and updates the field Password.
+// SetPassword sets the password of the administrator, whom it creates if necessary, and updates the field Password. It
+// returns an error if the server cannot be reached.
 func (s *MariaServer) SetPassword(ctx context.Context, password string) error {
 	quoted := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(password)
 	account := "'" + s.User + "'@'%'"
@@ -114,7 +115,8 @@ func (s *MariaServer) SetPassword(ctx context.Context, password string) error {
 	return err
 }
 
-// Query executes statements as root and returns the rows as lines, with columns separated by tabs.
+// Query executes statements as root and returns the rows as lines, with columns separated by tabs. The error contains
+// the client's standard error. It occurs if a statement fails or the server cannot be reached.
 func (s *MariaServer) Query(ctx context.Context, statements string) ([]string, error) {
 	client := exec.CommandContext(ctx, "mariadb", "--no-defaults", "--socket="+s.socket, "--user=root", "--batch",
 		"--skip-column-names", "--default-character-set=utf8mb4")

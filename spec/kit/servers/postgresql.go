@@ -58,7 +58,7 @@ func PostgreSQL(ctx context.Context, dir string) (*Server, error) {
 	return s, nil
 }
 
-// initialise creates the files of the cluster.
+// initialise creates the files of the cluster. It returns an error with the output of initdb if initdb fails.
 func (s *Server) initialise(ctx context.Context, bin, data string, as *syscall.Credential) error {
 	password := filepath.Join(s.Dir, "password")
 	err := errors.Join(os.MkdirAll(s.Dir, 0o700), os.WriteFile(password, []byte(s.Password+"\n"), 0o600))
@@ -87,7 +87,8 @@ func (s *Server) DSN(database string) string {
 	return dsn.String()
 }
 
-// CreateDatabase creates an empty PostgreSQL database.
+// CreateDatabase creates an empty PostgreSQL database. It returns an error if the database exists or the server cannot
+// be reached.
 func (s *Server) CreateDatabase(ctx context.Context, name string) error {
 	_, err := s.Query(ctx, "postgres", `CREATE DATABASE "`+name+`"`)
 	return err
@@ -105,7 +106,7 @@ func (s *Server) Query(ctx context.Context, database, statements string) ([]stri
 }
 
 // UseCertificates configures a running PostgreSQL server to accept TLS connections with a certificate. Connections
-// without TLS remain possible.
+// without TLS remain possible. It returns an error if the files cannot be written or the server cannot be reached.
 func (s *Server) UseCertificates(ctx context.Context, certificates Certificates) error {
 	data := filepath.Join(s.Dir, "data")
 	info, err := os.Stat(data)

@@ -88,7 +88,7 @@ func (s *Server) Start(ctx context.Context) error {
 }
 
 // launch starts a process that the kernel kills when this process ends. The kernel does so when the thread that started
-// the process ends, so that thread is kept until then.
+// the process ends, so that thread is kept until then. The error means that the program cannot be started.
 func (s *Server) launch(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -111,10 +111,12 @@ func (s *Server) launch(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Stop ends the server in an orderly way and waits for its end. It does nothing if the server is already stopped.
+// Stop ends the server in an orderly way and waits for its end. It does nothing if the server is already stopped. It
+// returns an error if the signal cannot be sent.
 func (s *Server) Stop() error { return s.end(s.stop) }
 
-// Kill ends the server as a crash does, and waits for its end. It does nothing if the server is already stopped.
+// Kill ends the server as a crash does, and waits for its end. It does nothing if the server is already stopped. It
+// returns an error if the signal cannot be sent.
 func (s *Server) Kill() error { return s.end(syscall.SIGKILL) }
 
 // end sends a signal to the server and waits for its end.
@@ -142,7 +144,8 @@ func tool(name, version string, path ...string) (string, error) {
 	return program, nil
 }
 
-// freePort returns a port on which no process listens.
+// freePort returns a port on which no process listens. The port may be taken by another process before the caller uses
+// it.
 func freePort(ctx context.Context) (int, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -132,6 +132,7 @@ func (s *RabbitServer) write(files map[string]string) error {
 }
 
 // UseCertificates makes a running node present another certificate to new connections. Existing connections are kept.
+// It returns an error if the files cannot be written, or with the output of rabbitmqctl if it fails.
 func (s *RabbitServer) UseCertificates(ctx context.Context, certificates Certificates) error {
 	if err := s.write(certificateFiles(certificates)); err != nil {
 		return fmt.Errorf("installing certificates: %w", err)

@@ -51,12 +51,13 @@ func S3(ctx context.Context, dir string) (*Server, error) {
 // URL returns the HTTP address of the server.
 func (s *Server) URL() string { return "http://" + s.Address() }
 
-// CreateBucket creates an empty bucket of S3 or of Google's storage.
+// CreateBucket creates an empty bucket of S3 or of Google's storage. It returns an error if the bucket exists.
 func (s *Server) CreateBucket(name string) error {
 	return os.Mkdir(filepath.Join(s.Dir, "buckets", name), 0o700)
 }
 
-// Objects returns the sorted keys of the objects in a bucket of S3 or of Google's storage.
+// Objects returns the sorted keys of the objects in a bucket of S3 or of Google's storage. It returns an error if the
+// bucket does not exist.
 func (s *Server) Objects(bucket string) ([]string, error) {
 	var keys []string
 	dir := filepath.Join(s.Dir, "buckets", bucket)
