@@ -27,7 +27,7 @@ var _ = Describe("the options of a bind section", func() {
 		},
 		Entry("the account exists", accountTaken, 49, ""),
 		Entry("the account does not exist", accountGone, 41, ""),
-		Entry("the user should know", accountLocked, 1, "Entry refused: the account is locked"),
+		Entry("a rule has a message for the user", accountLocked, 1, "Entry refused: the account is locked"),
 		Entry("no rule matches the failure", diskFull, 1, ""),
 	)
 
@@ -38,7 +38,7 @@ var _ = Describe("the options of a bind section", func() {
 		b.site.expectNothingLeft()
 	})
 
-	It("give an instance's backup agent as the binding, without a template", func(ctx context.Context) {
+	It("return the URL of the instance's backup agent without a template", func(ctx context.Context) {
 		parameters := b.bindParameters("bind-1", nil)
 		parameters["request_parameters"].(object)["bind_resource"] = object{"backup_agent": true}
 		got := b.call(ctx, createBinding, parameters)

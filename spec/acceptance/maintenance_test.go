@@ -33,7 +33,7 @@ type recordedRequest struct {
 	Request  json.RawMessage
 	Status   int
 	Response json.RawMessage
-	// Parameters are the request parameters that the broker sends to generate-manifest. They are nil if it refuses the
+	// Parameters are the request parameters that the broker sends to generate-manifest. They are nil if it rejects the
 	// request.
 	Parameters serviceadapter.RequestParameters `json:"request_parameters"`
 }
@@ -135,7 +135,7 @@ var _ = Describe("an upgrade that users start", func() {
 		Expect(printed()).To(Equal(named("catalog of the new pak").maintenanceInfo()))
 	})
 
-	It("is preceded by refusals that the page for operators quotes", func() {
+	It("is preceded by rejections with the messages on the page for operators", func() {
 		for name, reason := range map[string]string{
 			"create before cf update-service-broker":                                 conflict,
 			"update before cf update-service-broker":                                 conflict,
@@ -157,7 +157,7 @@ var _ = Describe("an upgrade that users start", func() {
 		Expect(string(page)).To(And(ContainSubstring(conflict), ContainSubstring(mustUpgrade)))
 	})
 
-	It("refuses nothing when maintenance_info is introduced", func() {
+	It("rejects no update when maintenance_info is introduced", func() {
 		named("create without maintenance_info").accepted("create")
 		introduced := named("update of an instance from before maintenance_info")
 		introduced.accepted("update")

@@ -87,7 +87,7 @@ func readCase(file string) (recorded, error) {
 	}
 	read.Asked, _ = tree["http_requests"].([]any)
 	read.Held = tree["store_after"]
-	read.Told = told(tree["mongodb_commands"])
+	read.Told = maskedCommands(tree["mongodb_commands"])
 	read.Input, _ = tree["input"].(object)
 	read.Stdout = tree["stdout"]
 	return read, nil

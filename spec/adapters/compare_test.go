@@ -132,7 +132,7 @@ func (p *player) compare(ctx context.Context) []difference {
 	}
 	all := differences("/exit", int64(p.Exit), int64(got.Exit))
 	all = append(all, differences("/commands", anyOf(p.Commands), p.calls())...)
-	all = append(all, differences("/mongodb_commands", p.Told, p.toldHere())...)
+	all = append(all, differences("/mongodb_commands", p.Told, p.receivedHere())...)
 	all = append(all, p.comparePools()...)
 	switch {
 	case p.Exit == notImplemented && got.Exit == notImplemented: // both exit codes mean the same

@@ -210,11 +210,11 @@ var _ = Describe("An adapter's description", func() {
 			usernames[id] = at(answered(got.Stdout), "/credentials/username")
 		}
 		Expect(usernames["old"]).NotTo(Equal(usernames["new"]))
-		before := len(p.toldHere())
+		before := len(p.receivedHere())
 		p.Input["binding_id"] = "old"
 		got := p.call(ctx, "delete-binding", p.bind(p.Input["bosh_vms"], p.request()))
 		Expect(got.Exit).To(Equal(0), got.Stderr)
-		Expect(p.toldHere()[before:]).To(ConsistOf(HaveKeyWithValue("dropUser", usernames["old"])))
+		Expect(p.receivedHere()[before:]).To(ConsistOf(HaveKeyWithValue("dropUser", usernames["old"])))
 	})
 
 	It("of mongodb is met: an instance stays in its project", func(ctx context.Context) {

@@ -63,8 +63,8 @@ func (c recorded) createdProject() bool {
 	})
 }
 
-// told returns the recorded commands for MongoDB, with one text in place of all passwords.
-func told(recorded any) []any {
+// maskedCommands returns the recorded commands for MongoDB, with one text in place of all passwords.
+func maskedCommands(recorded any) []any {
 	all := []any{}
 	list, _ := recorded.([]any)
 	for _, item := range list {
@@ -101,9 +101,9 @@ func (p *player) serve(users any) {
 	}
 }
 
-// toldHere returns the commands that the stub of MongoDB received from this adapter. It asserts that all contain one
-// password of the required form.
-func (p *player) toldHere() []any {
+// receivedHere returns the commands that the stub of MongoDB received from this adapter. It asserts that all contain
+// one password of the required form.
+func (p *player) receivedHere() []any {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join(p.dir, "told"))
 	if !os.IsNotExist(err) {

@@ -33,10 +33,10 @@ var _ = Describe("an instance whose provision template an errand applies", func(
 		generated, password, _ := strings.Cut(outside["inst-1-data-access"], " ")
 		Expect(generated).To(HaveLen(32))
 		Expect(password).To(Equal(`a"b` + "\n((c)) 🔑"))
-		for _, told := range []string{m.Manifest, got.Stdout, got.Stderr} {
-			Expect(told).NotTo(ContainSubstring(generated))
-			Expect(told).NotTo(ContainSubstring(`a"b`))
-			Expect(told).NotTo(ContainSubstring(`a\"b`))
+		for _, text := range []string{m.Manifest, got.Stdout, got.Stderr} {
+			Expect(text).NotTo(ContainSubstring(generated))
+			Expect(text).NotTo(ContainSubstring(`a"b`))
+			Expect(text).NotTo(ContainSubstring(`a\"b`))
 		}
 
 		bound := m.bind(ctx, "bind-1")

@@ -55,9 +55,9 @@ var _ = Describe("a binding", func() {
 				w.works("bind-1", secret)
 				Expect(again.unbind(ctx, "bind-1").Exit).To(Equal(0))
 				w.expectNothingLeft()
-				told := spy()
-				Expect(told).To(ContainSubstring("arguments: init"))
-				w.expectNoSecrets(told)
+				recorded := spy()
+				Expect(recorded).To(ContainSubstring("arguments: init"))
+				w.expectNoSecrets(recorded)
 			})
 		}
 	}

@@ -66,7 +66,7 @@ type clusterSession struct {
 
 // playCluster plays the steps of an instance whose creation takes longer than a request may. Without PostgreSQL, it
 // only prints that this part is left out.
-func (s *session) playCluster(dir string, given options) error {
+func (s *session) playCluster(dir string, inputs options) error {
 	shared := &servers.Shared{Start: servers.PostgreSQL}
 	defer shared.Close()
 	server, err := shared.Open(s.ctx)
@@ -82,7 +82,7 @@ func (s *session) playCluster(dir string, given options) error {
 		return err
 	}
 	show := &clusterSession{
-		session: s, binary: given.binary, dir: dir, pak: given.cluster, database: server.DSN("states"),
+		session: s, binary: inputs.binary, dir: dir, pak: inputs.cluster, database: server.DSN("states"),
 	}
 	show.instance, show.name = cluster(), "my-cluster"
 	if err := show.configure(); err != nil {
@@ -112,6 +112,7 @@ errand_properties:
 	return err
 }
 
+// createCluster returns the step that creates the instance.
 func (s *clusterSession) createCluster() step {
 	return step{
 		event:   "cf create-service cluster standard my-cluster -c '{\"servers\": 2}'",
@@ -159,6 +160,7 @@ func (s *clusterSession) render() error {
 	return os.WriteFile(filepath.Join(dir, "intent.json"), intent, 0o600)
 }
 
+// applyErrand returns the step in which BOSH runs the errand apply-instance.
 func (s *clusterSession) applyErrand() step {
 	return step{
 		event:   "The broker runs the errand apply-instance after the deployment",
@@ -174,6 +176,7 @@ func (s *clusterSession) applyErrand() step {
 	}
 }
 
+// destroyErrand returns the step in which BOSH runs the errand destroy-instance.
 func (s *clusterSession) destroyErrand() step {
 	return step{
 		event:   "cf delete-service my-cluster",

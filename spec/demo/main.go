@@ -24,13 +24,13 @@ import (
 )
 
 func main() {
-	var given options
-	flag.StringVar(&given.binary, "adapter", "build/bin/service-adapter", "the adapter binary")
-	flag.StringVar(&given.redis, "redis", "build/paks/redis", "the redis pak")
-	flag.StringVar(&given.cluster, "cluster", "build/paks/cluster", "the pak of a service that takes its time")
+	var inputs options
+	flag.StringVar(&inputs.binary, "adapter", "build/bin/service-adapter", "the adapter binary")
+	flag.StringVar(&inputs.redis, "redis", "build/paks/redis", "the redis pak")
+	flag.StringVar(&inputs.cluster, "cluster", "build/paks/cluster", "the pak of a service that takes its time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Stdout, given)
+	err := run(ctx, os.Stdout, inputs)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -53,11 +53,11 @@ func (o *options) absolute() error {
 
 // run plays all steps in a temporary directory, which it removes, and prints them to out. It returns an error if a
 // command of the adapter ends otherwise than expected.
-func run(ctx context.Context, out io.Writer, given options) (err error) {
-	if err := given.absolute(); err != nil {
+func run(ctx context.Context, out io.Writer, inputs options) (err error) {
+	if err := inputs.absolute(); err != nil {
 		return err
 	}
-	lines, err := countLines(given.redis)
+	lines, err := countLines(inputs.redis)
 	if err != nil {
 		return err
 	}
@@ -67,20 +67,20 @@ func run(ctx context.Context, out io.Writer, given options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	config := fmt.Sprintf("paks: [%s]\nsecure_manifests: true\nstate: {config: {dir: %s/state}}\ncache_dir: %s/cache\n",
-		given.redis, dir, dir)
+		inputs.redis, dir, dir)
 	show := &session{ctx: ctx, out: out, instance: redis(), name: "my-redis"}
-	if show.adapter, err = newAdapter(given.binary, dir, config); err != nil {
+	if show.adapter, err = newAdapter(inputs.binary, dir, config); err != nil {
 		return err
 	}
 	show.title("A service adapter for Redis")
 	show.print(fmt.Sprintf("The pak examples/redis is all of it: %d lines of YAML and HCL. This program plays the "+
 		"on-demand broker,\nand shows what it asks the adapter, what comes out, and how long that takes. "+
 		"The operator's configuration:\n", lines))
-	show.print(indent(strings.NewReplacer(given.redis, "build/paks/redis", dir, "DIR").Replace(config)))
+	show.print(indent(strings.NewReplacer(inputs.redis, "build/paks/redis", dir, "DIR").Replace(config)))
 	if err := show.playRedis(); err != nil {
 		return err
 	}
-	if err := show.playCluster(filepath.Join(dir, "cluster"), given); err != nil {
+	if err := show.playCluster(filepath.Join(dir, "cluster"), inputs); err != nil {
 		return err
 	}
 	show.title("Done: nothing is left but the redis instance")
@@ -154,6 +154,7 @@ type step struct {
 	after func(broker.Answer) error
 }
 
+// playRedis plays the life of an instance of the pak redis.
 func (s *session) playRedis() error {
 	return s.play(s.schemas, s.create, s.check, s.update, s.bind, s.bindAgain, s.unbind, s.unbindAgain)
 }
@@ -168,6 +169,7 @@ func (s *session) play(steps ...func() step) error {
 	return nil
 }
 
+// run prints and runs a step. It returns an error if the exit code is not the expected one.
 func (s *session) run(next step) error {
 	s.step++
 	s.title(fmt.Sprintf("%d. %s", s.step, next.event))
@@ -200,6 +202,7 @@ func (s *session) call(next step) (broker.Answer, error) {
 	return s.adapter.Call(s.ctx, next.command, next.parameters)
 }
 
+// body returns the body of a request with parameters of the user.
 func (s *session) body(parameters map[string]any) map[string]any {
 	return map[string]any{
 		"context":    map[string]any{"platform": "cloudfoundry", "instance_name": s.name},
@@ -208,8 +211,10 @@ func (s *session) body(parameters map[string]any) map[string]any {
 	}
 }
 
+// title prints the title of a step.
 func (s *session) title(text string) { s.print("\n== " + text + "\n") }
 
+// print writes a text to the output of the demo.
 func (s *session) print(text string) {
 	_, _ = io.WriteString(s.out, text) // the standard output is the only stream that the user reads
 }

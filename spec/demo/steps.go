@@ -11,6 +11,7 @@ import (
 	"service-adapter/spec/kit/broker"
 )
 
+// schemas returns the step of a user who reads the parameters of the plan in the marketplace.
 func (s *session) schemas() step {
 	return step{
 		event:   "cf marketplace -e redis",
@@ -41,6 +42,7 @@ func (s *session) schemas() step {
 	}
 }
 
+// create returns the step that creates the instance.
 func (s *session) create() step {
 	return step{
 		event:   "cf create-service redis small my-redis -c '{\"max_clients\": 500}'",
@@ -62,6 +64,7 @@ func (s *session) create() step {
 	}
 }
 
+// check returns the step of the broker's check for pending changes.
 func (s *session) check() step {
 	return step{
 		event: "cf update-service my-redis -c '{\"max_clients\": 2000}'",
@@ -83,6 +86,7 @@ func (s *session) check() step {
 	}
 }
 
+// update returns the step that updates the instance.
 func (s *session) update() step {
 	return step{
 		event:   "The same update goes on",
@@ -104,6 +108,7 @@ func (s *session) update() step {
 	}
 }
 
+// bind returns the step that creates a binding.
 func (s *session) bind() step {
 	return step{
 		event:   "cf bind-service my-app " + s.name,
@@ -122,6 +127,7 @@ func (s *session) bind() step {
 	}
 }
 
+// bindAgain returns the step that creates the existing binding again.
 func (s *session) bindAgain() step {
 	return step{
 		event:   "The same request again",
@@ -130,6 +136,7 @@ func (s *session) bindAgain() step {
 	}
 }
 
+// unbind returns the step that deletes the binding.
 func (s *session) unbind() step {
 	return step{
 		event:   "cf unbind-service my-app " + s.name,
@@ -138,6 +145,7 @@ func (s *session) unbind() step {
 	}
 }
 
+// unbindAgain returns the step that deletes the missing binding again.
 func (s *session) unbindAgain() step {
 	return step{
 		event:   "The same request again",
@@ -146,6 +154,7 @@ func (s *session) unbindAgain() step {
 	}
 }
 
+// bindParameters returns the parameters of create-binding.
 func (s *session) bindParameters() map[string]any {
 	return s.instance.Bind("b7d2-demo", map[string]any{
 		"app_guid": "app", "bind_resource": map[string]any{"app_guid": "app"},
@@ -154,6 +163,7 @@ func (s *session) bindParameters() map[string]any {
 	})
 }
 
+// unbindParameters returns the parameters of delete-binding.
 func (s *session) unbindParameters() map[string]any {
 	return s.instance.Bind("b7d2-demo",
 		map[string]any{"plan_id": s.instance.PlanID, "service_id": s.instance.ServiceID})

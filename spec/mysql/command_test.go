@@ -102,7 +102,7 @@ var _ = Describe("the command mysql-binding", func() {
 		Expect(forms(executed(info.Size()))).To(Equal(forms(documented())))
 	})
 
-	It("makes the user what the inputs say, whatever an earlier run left", func(ctx context.Context) {
+	It("changes an existing user of an earlier run according to the inputs", func(ctx context.Context) {
 		s := prepared(single, server.Host)
 		inputs := map[string]string{}
 		output, err := s.command(ctx, inputs, "create")

@@ -11,7 +11,7 @@ import (
 
 // redisRefusals returns the behaviours for requests and plans that are rejected.
 func redisRefusals() []behaviour {
-	told := func(name string, change func(b *broker), texts ...string) behaviour {
+	rejectedForUser := func(name string, change func(b *broker), texts ...string) behaviour {
 		return same(name, func(ctx context.Context) {
 			b := newRedis()
 			change(b)
@@ -33,16 +33,16 @@ func redisRefusals() []behaviour {
 			expectTold(got, `"baz"`, `"foo"`)
 			Expect(got.Stdout).NotTo(ContainSubstring(`parameter "maxclients"`))
 		}),
-		told("health-check job missing from releases", lacks("health-check"),
+		rejectedForUser("health-check job missing from releases", lacks("health-check"),
 			"job 'health-check' not provided by any release"),
-		told("redis-server job missing from releases", lacks("redis-server"),
+		rejectedForUser("redis-server job missing from releases", lacks("redis-server"),
 			"job 'redis-server' not provided by any release"),
-		told("cleanup-data job missing from releases", lacks("cleanup-data"),
+		rejectedForUser("cleanup-data job missing from releases", lacks("cleanup-data"),
 			"job 'cleanup-data' not provided by any release"),
-		told("redis job has no release", func(b *broker) {
+		rejectedForUser("redis job has no release", func(b *broker) {
 			b.Deployment.Releases = serviceadapter.ServiceReleases{release("some-release-name", "4", "health-check")}
 		}, "job 'redis-server' not provided by any release"),
-		told("job in two releases", func(b *broker) {
+		rejectedForUser("job in two releases", func(b *broker) {
 			b.Deployment.Releases = append(b.Deployment.Releases, release("some-other-release", "4", "redis-server"))
 		},
 			"job 'redis-server' is provided by several releases of the deployment: some-other-release, "+

@@ -266,7 +266,7 @@ stat -c '%U:%G %a %n' "${TMPDIR%/tmp}" "${TMPDIR%/tmp}"/*
 			Expect(unsaved).To(BeARegularFile(), "a file that the adapter keeps for its next run")
 		}, eachJob())
 
-	DescribeTable("changes nothing behind a link that vcap put in the place of its directories",
+	DescribeTable("changes nothing behind a link that vcap put in place of its directories",
 		func(ctx context.Context, job string) {
 			site := install(ctx, job, errand(job, nil), surroundings)
 			data := site.linkDirectories(job, "cache", "tmp")

@@ -62,7 +62,7 @@ TMPDIR=/var/vcap/data/service-adapter/errands
 			"/var/vcap/jobs/destroy-instances/config/director.yml"),
 	)
 
-	It("is prepared without following a link that vcap put in the place of its directory", func(ctx context.Context) {
+	It("is prepared without following a link that vcap put in place of its directory", func(ctx context.Context) {
 		site := install(ctx, "service-adapter", someProperties("service-adapter"), "#!/bin/bash\n")
 		data := site.linkDirectories("service-adapter", "prepared", "errands")
 		output, err := site.preStart(ctx)

@@ -214,10 +214,10 @@ var _ = Describe("make release", func() {
 		Entry("a release without a pak", func(c *maker.Content, _ *maker.Label) {
 			c.Paks = nil
 		}, "the release has no pak: add one with `bosh add-blob"),
-		Entry("a pak that is no .brokerpak", func(c *maker.Content, _ *maker.Label) {
+		Entry("a pak that is not a .brokerpak", func(c *maker.Content, _ *maker.Label) {
 			c.Paks = []string{"redis"}
 		}, "must be a .brokerpak file"),
-		Entry("a file that is no pak", func(c *maker.Content, _ *maker.Label) {
+		Entry("a file that is not a pak", func(c *maker.Content, _ *maker.Label) {
 			c.Paks = []string{filepath.Join(kit.Directory(GinkgoT()), "text.brokerpak")}
 			Expect(os.WriteFile(c.Paks[0], []byte("text"), 0o600)).To(Succeed())
 		}, "checking the pak text.brokerpak: "),

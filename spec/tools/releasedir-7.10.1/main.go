@@ -41,6 +41,7 @@ func main() {
 	}
 }
 
+// newCLI returns services with the settings of the CLI.
 func newCLI() cli {
 	logger := boshlog.NewWriterLogger(boshlog.LevelWarn, os.Stderr)
 	files := boshsys.NewOsFileSystem(logger)
@@ -58,6 +59,7 @@ func newCLI() cli {
 	}
 }
 
+// run runs the command in the arguments. It returns an error with the usage if there is no such command.
 func (c cli) run(args []string) error {
 	switch {
 	case len(args) == 4 && args[0] == "create-release":
@@ -70,6 +72,7 @@ func (c cli) run(args []string) error {
 	}
 }
 
+// createRelease builds a release of a directory with a version and writes its tarball.
 func (c cli) createRelease(dir, number, tarball string) error {
 	wanted, err := version.NewVersionFromString(number)
 	if err != nil {
@@ -84,13 +87,15 @@ func (c cli) createRelease(dir, number, tarball string) error {
 	if err != nil {
 		return err
 	}
-	made, err := c.releases.NewArchiveWriter().Write(release, nil)
+	archive, err := c.releases.NewArchiveWriter().Write(release, nil)
 	if err != nil {
 		return err
 	}
-	return boshfile.NewFileMover(c.files).Move(made, tarball)
+	return boshfile.NewFileMover(c.files).Move(archive, tarball)
 }
 
+// vendorPackage copies a package of the release directory source into the release directory dir. It returns an error if
+// the source has no such package.
 func (c cli) vendorPackage(dir, name, source string) error {
 	release, err := c.dirs.NewFSReleaseDir(source, parallel).FindRelease("", version.Version{})
 	if err != nil {

@@ -39,10 +39,12 @@ type claimModel struct {
 	Values     types.List   `tfsdk:"values"`     // the values taken, in the order of the candidates
 }
 
+// Metadata sets the name of the resource.
 func (c *claim) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = "directory_claim"
 }
 
+// Schema declares the attributes of the resource.
 func (c *claim) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	replace := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	resp.Schema = schema.Schema{Attributes: map[string]schema.Attribute{
@@ -212,6 +214,7 @@ func (m *claimModel) taken() (map[string]string, error) {
 	return taken, nil
 }
 
+// filename returns the path of the file of a value.
 func (m *claimModel) filename(value string) string {
 	return filepath.Join(m.Path.ValueString(), "value-"+url.PathEscape(value))
 }
@@ -225,6 +228,7 @@ func (m *claimModel) write(value string) error {
 	return os.Rename(temp, m.filename(value))
 }
 
+// giveBack removes the files of values.
 func (m *claimModel) giveBack(values []string) error {
 	for _, value := range values {
 		if err := os.Remove(m.filename(value)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -234,7 +238,7 @@ func (m *claimModel) giveBack(values []string) error {
 	return nil
 }
 
-// locked calls f under the lock of the pool, which is released when the process ends.
+// locked calls f under the lock of the pool and returns its error. The lock is released at the end, also by a kill.
 func (m *claimModel) locked(f func() error) error {
 	if err := os.MkdirAll(m.Path.ValueString(), 0o755); err != nil {
 		return err
@@ -250,6 +254,7 @@ func (m *claimModel) locked(f func() error) error {
 	return f()
 }
 
+// set sets the attribute values.
 func (m *claimModel) set(ctx context.Context, values []string) diag.Diagnostics {
 	list, diags := types.ListValueFrom(ctx, types.StringType, values)
 	m.Values = list

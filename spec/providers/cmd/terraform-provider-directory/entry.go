@@ -37,10 +37,12 @@ type file struct {
 	Secret  string `json:"secret"`
 }
 
+// Metadata sets the name of the resource.
 func (e *entry) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = "directory_entry"
 }
 
+// Schema declares the attributes of the resource.
 func (e *entry) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	replace := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	keep := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
@@ -138,10 +140,12 @@ func (e *entry) ImportState(ctx context.Context, req resource.ImportStateRequest
 	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("name"), name)...)
 }
 
+// filename returns the path of the entry's file.
 func (m *entryModel) filename() string {
 	return filepath.Join(m.Path.ValueString(), m.Name.ValueString())
 }
 
+// get reads the entry's file. The error wraps fs.ErrNotExist if there is none.
 func (m *entryModel) get() (file, error) {
 	var f file
 	text, err := os.ReadFile(m.filename())

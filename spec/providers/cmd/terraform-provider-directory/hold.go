@@ -30,6 +30,7 @@ func hold(dir, point string) error {
 	return nil
 }
 
+// exists reports whether a file exists.
 func exists(name string) bool {
 	_, err := os.Stat(name)
 	return !errors.Is(err, fs.ErrNotExist)

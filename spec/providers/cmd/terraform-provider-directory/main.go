@@ -32,11 +32,13 @@ func main() {
 // server: if the file password_file exists, only the password in this file is accepted.
 type directoryProvider struct{}
 
+// Metadata sets the name of the provider, which is the prefix of its resources.
 func (p *directoryProvider) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
 	resp.TypeName = "directory"
 	resp.Version = "1.0.0"
 }
 
+// Schema declares the configuration of the provider.
 func (p *directoryProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		Description: "Keeps resources as files of a directory.",
@@ -47,6 +49,7 @@ func (p *directoryProvider) Schema(_ context.Context, _ provider.SchemaRequest, 
 	}
 }
 
+// Configure imitates a login. It adds an error if the password file exists and contains another password.
 func (p *directoryProvider) Configure(ctx context.Context, req provider.ConfigureRequest,
 	resp *provider.ConfigureResponse,
 ) {
@@ -61,8 +64,10 @@ func (p *directoryProvider) Configure(ctx context.Context, req provider.Configur
 	}
 }
 
+// DataSources returns nil, because the provider has none.
 func (p *directoryProvider) DataSources(context.Context) []func() datasource.DataSource { return nil }
 
+// Resources returns the resources of the provider.
 func (p *directoryProvider) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{
 		func() resource.Resource { return &entry{} },

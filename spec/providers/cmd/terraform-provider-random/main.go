@@ -28,20 +28,25 @@ func main() {
 // randomProvider has no configuration.
 type randomProvider struct{}
 
+// Metadata sets the name of the provider, which is the prefix of its resources.
 func (p *randomProvider) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
 	resp.TypeName = "random"
 	resp.Version = "3.6.0"
 }
 
+// Schema declares an empty configuration.
 func (p *randomProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = schema.Schema{Description: "A test double of hashicorp/random."}
 }
 
+// Configure does nothing.
 func (p *randomProvider) Configure(context.Context, provider.ConfigureRequest, *provider.ConfigureResponse) {
 }
 
+// DataSources returns nil, because the double has none.
 func (p *randomProvider) DataSources(context.Context) []func() datasource.DataSource { return nil }
 
+// Resources returns random_string and random_password.
 func (p *randomProvider) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{
 		func() resource.Resource { return &randomString{name: "random_string"} },

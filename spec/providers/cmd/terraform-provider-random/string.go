@@ -36,10 +36,12 @@ type stringModel struct {
 	Result          types.String `tfsdk:"result"`
 }
 
+// Metadata sets the name of the resource.
 func (r *randomString) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = r.name
 }
 
+// Schema declares the attributes of the resource.
 func (r *randomString) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	class := schema.BoolAttribute{
 		Optional: true, Computed: true, Default: booldefault.StaticBool(true),
@@ -89,6 +91,7 @@ func (r *randomString) Update(ctx context.Context, req resource.UpdateRequest, r
 // Delete does nothing; OpenTofu removes the string from the state.
 func (r *randomString) Delete(context.Context, resource.DeleteRequest, *resource.DeleteResponse) {}
 
+// alphabet returns the characters that the arguments allow.
 func (m *stringModel) alphabet() string {
 	special := defaultSpecial
 	if !m.OverrideSpecial.IsNull() {
