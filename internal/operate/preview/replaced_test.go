@@ -25,7 +25,7 @@ var _ = Describe("An instance of a replaced adapter", func() {
 	// manifest is a manifest of the plan "large", as another adapter writes it.
 	const manifest = `name: service-instance_inst-1
 releases: [{name: server, version: 1.2.3}]
-stemcells: [{alias: default, os: ubuntu-jammy, version: "1.1"}]
+stemcells: [{alias: default, os: ubuntu-noble, version: "1.1"}]
 update: {canaries: 1, max_in_flight: 1, canary_watch_time: 1-2, update_watch_time: 1-2}
 instance_groups:
 - name: server
