@@ -35,7 +35,8 @@ var _ = Describe("The pak", Ordered, ContinueOnFailure, func() {
 					file, pak := filepath.Join(dir, "service.yml"), filepath.Join(dir, "service")
 					Expect(os.WriteFile(file, value.MustJSON(c.Stdout), 0o600)).To(Succeed())
 					for _, arguments := range [][]string{
-						{"init", pak, "--from", file}, {"lock", pak, "--binary", "tofu=" + file},
+						{"init", pak, "--from", file},
+						{"lock", pak, "--binary", "tofu=" + file},
 						{"validate", pak, "--strict"},
 					} {
 						output, err := exec.CommandContext(ctx, adapterBinary,
