@@ -50,7 +50,8 @@ var _ = Describe("An input", func() {
 				"  outputs: [{field_name: z, type: string, details: Z}]\n", manifest),
 		Entry("because it only asserts", "  computed_inputs:\n"+
 			"  - {name: x, type: string, default: '${assert(true, \"no\")}', overwrite: true}\n", "", "", manifest),
-		Entry("by no part of the pak, which its details state", user(", details: This changes nothing"), "", "", manifest),
+		Entry("by no part of the pak, which its details state",
+			user(", details: This changes nothing"), "", "", manifest),
 	)
 
 	DescribeTable("is reported if it is unused", func(definition, message string) {
