@@ -40,7 +40,7 @@ type Request struct {
 	// BindingID must not be "", except for a request for a backup agent.
 	BindingID string
 	// Instance is the service instance. A creation requires it, and so does a deletion that may adopt a binding. It may
-	// be nil for any other deletion, which then uses the recorded inputs without evaluating them again.
+	// be nil for any other deletion, which then uses the recorded inputs and evaluates only ephemeral ones again.
 	Instance *instance.View
 	// Environment is what expressions may read of the adapter's environment and configuration. It may be empty.
 	Environment vars.Environment
@@ -57,6 +57,9 @@ type Request struct {
 	// MustEvaluate makes it an error of a deletion if an input that depends on the instance cannot be evaluated again.
 	// Otherwise the error is logged, and the recorded value is used.
 	MustEvaluate bool
+
+	// Supplied are the texts that an operator supplies for ephemeral inputs of a deletion, by name. They may be nil.
+	Supplied map[string]string
 
 	// recorded is set if the inputs of an existing binding are evaluated again, and is the record of that binding.
 	recorded *lifecycle.StateRecord

@@ -27,6 +27,7 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 	}
 
 	record := newRecord(r, scope, installation)
+	record.MaskEphemeral(b.Secrets, record.Inputs)
 	encoded, err := record.Encode(b.AdapterVersion)
 	if err != nil {
 		return nil, err

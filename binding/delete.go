@@ -11,6 +11,7 @@ import (
 	"service-adapter/internal/engine/statestore"
 	"service-adapter/internal/engine/workspace"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/instance"
 	"service-adapter/internal/vars"
 )
 
@@ -143,11 +144,10 @@ func (b *Binder) DeleteStored(ctx context.Context, id string, allowed ...lifecyc
 }
 
 // DeleteStoredWith deletes a binding for an operator. The function describe returns the request of the deletion for the
-// record of the binding; its Instance, Environment and MustEvaluate determine the inputs as for Delete, and the rest of
-// it is not used. describe is called only if the binding has inputs that depend on the instance, and again if another
-// run changed the state meanwhile; its error ends the deletion before anything is changed. See lifecycle.Manager.Lookup
-// for the workspace names that are accepted as the id. The allowed conditions restrict the call; without any, every
-// condition is allowed.
+// record of the binding; its Instance, Service, Plan, Environment, Defaults, Supplied and MustEvaluate determine the
+// inputs as for Delete, and the rest of it is not used. describe is called again if another run changed the state
+// meanwhile; its error ends the deletion before anything is changed. See lifecycle.Manager.Lookup for the workspace
+// names that are accepted as the id. The allowed conditions restrict the call; without any, every condition is allowed.
 //
 // The error wraps lifecycle.ErrNotStored if the state backend has no such binding, and a *lifecycle.LostResourcesError
 // if resources are in no state. It wraps workspace.ErrTakenOver if other runs changed the state during each of
@@ -159,14 +159,11 @@ func (b *Binder) DeleteStoredWith(
 ) (err error) {
 	for range deleteAttempts {
 		destroy := func(ctx context.Context, space *workspace.Workspace, stored *lifecycle.Stored) error {
-			request := &Request{}
-			if len(stored.Record.Live) > 0 {
-				var err error
-				if request, err = describe(ctx, stored.Record); err != nil {
-					return err
-				}
+			request, err := describe(ctx, stored.Record)
+			if err != nil {
+				return err
 			}
-			err := b.destroy(ctx, request, space, stored.State, stored.Record)
+			err = b.destroy(ctx, request, space, stored.State, stored.Record)
 			if errors.Is(err, fault.ErrBindingNotFound) {
 				return nil // its state is removed, and its resources no longer existed
 			}
@@ -187,7 +184,7 @@ func (b *Binder) DeleteStoredWith(
 func (b *Binder) destroy(
 	ctx context.Context, r *Request, space *workspace.Workspace, state *statestore.State, record *lifecycle.StateRecord,
 ) error {
-	inputs, err := b.currentInputs(r, record)
+	inputs, unevaluated, err := b.currentInputs(r, record)
 	if err != nil {
 		return err
 	}
@@ -197,7 +194,7 @@ func (b *Binder) destroy(
 	}
 	var notFound error
 	err = b.Destroy(ctx, lifecycle.Destruction{
-		Space: space, State: state, Record: record, Inputs: inputs,
+		Space: space, State: state, Record: record, Inputs: inputs, Unevaluated: unevaluated,
 		ReportsMissing: func(err error) bool {
 			explained := lifecycle.ExplainError(err, rules, "destroy")
 			if !errors.Is(explained, fault.ErrBindingNotFound) {
@@ -216,20 +213,71 @@ func (b *Binder) destroy(
 	return err // some resources still exist
 }
 
-// currentInputs returns the recorded inputs, with the live ones evaluated again against the running instance. If the
-// request has no Instance, or the record has no live inputs, it returns the recorded inputs unchanged.
+// currentInputs returns the recorded inputs, with the live ones evaluated again against the running instance, and the
+// ephemeral ones evaluated again. If the request has no Instance, the live inputs keep their recorded values.
+// unevaluated contains the errors of the ephemeral inputs that have no value, by name; it may be nil.
 //
-// If the request has MustEvaluate, currentInputs returns the errors of the evaluation as one error; the inputs must not
-// be used then. Otherwise it logs the errors, and uses the recorded values. The same applies if the outputs of the
-// instance cannot be determined, but with MustEvaluate that is an error only if a live input reads them.
-func (b *Binder) currentInputs(r *Request, record *lifecycle.StateRecord) (map[string]any, error) {
-	if len(record.Live) == 0 || r.Instance == nil {
-		return record.Inputs, nil
+// If the request has MustEvaluate, currentInputs returns the errors of evaluating inputs that depend on the instance as
+// one error; the inputs must not be used then. Otherwise it logs the errors, and uses the recorded values. The same
+// applies if the outputs of the instance cannot be determined, but with MustEvaluate that is an error only if a live
+// input reads them.
+func (b *Binder) currentInputs(
+	r *Request, record *lifecycle.StateRecord,
+) (inputs map[string]any, unevaluated map[string]error, err error) {
+	if len(record.Live)+len(record.Ephemeral) == 0 || r.Instance == nil && len(record.Ephemeral) == 0 {
+		return record.Inputs, nil, nil
 	}
 	request := *r
 	request.BindingID, request.ServiceID, request.PlanID = record.BindingID, record.ServiceID, record.PlanID
 	request.Body = record.Request
 	request.recorded = record
+	var details map[string]any
+	if r.Instance == nil {
+		request.Instance = &instance.View{} // expressions that depend on it cannot be evaluated
+	} else if details, err = b.currentDetails(r, record); err != nil {
+		return nil, nil, err
+	}
+	scope := request.scope(details, vars.Generated(record.Generated))
+	scope.Set("record", record.Inputs)
+	evaluation := lifecycle.Evaluation{
+		Scope: scope, Definition: request.definitionScope(details), Supplied: r.Supplied,
+		WithoutInstance: r.Instance == nil,
+	}
+	unevaluated = evaluation.Evaluate(record)
+	if r.Instance == nil {
+		return scope.Values, unevaluated, nil
+	}
+	var failed error
+	for _, err := range refreshInputs(record, scope) {
+		if r.MustEvaluate {
+			failed = joinInLine(failed, err)
+		} else {
+			b.Logger.Warn("evaluating inputs for the deletion: an input keeps its recorded value", "error", err)
+		}
+	}
+	if len(record.Live) > 0 { // ephemeral inputs may be computed from them
+		unevaluated = evaluation.Evaluate(record)
+	}
+	for _, input := range record.Ephemeral {
+		if err := unevaluated[input.Name]; err != nil && r.MustEvaluate && input.Expr != "" {
+			failed = joinInLine(failed, fmt.Errorf("input %q cannot be evaluated: %w", input.Name, err))
+		}
+	}
+	return scope.Values, unevaluated, failed
+}
+
+// joinInLine returns an error that wraps both errors and has one line, unlike errors.Join. first may be nil.
+func joinInLine(first, second error) error {
+	if first == nil {
+		return second
+	}
+	return fmt.Errorf("%w; %w", first, second)
+}
+
+// currentDetails returns the outputs of the instance of the request, which must have one. If they cannot be determined,
+// it logs the error and returns nil, unless the request has MustEvaluate and a live input of the record reads them; it
+// then returns the error.
+func (b *Binder) currentDetails(r *Request, record *lifecycle.StateRecord) (map[string]any, error) {
 	service := b.Service(record)
 	if service == nil {
 		service = &brokerpak.Service{} // the outputs in the manifest are available without it
@@ -240,17 +288,36 @@ func (b *Binder) currentInputs(r *Request, record *lifecycle.StateRecord) (map[s
 	} else if err != nil {
 		b.Logger.Warn("the instance's outputs are not available", "error", err)
 	}
-	scope := request.scope(details, vars.Generated(record.Generated))
-	var failed error
-	for _, err := range refreshInputs(record, scope) {
-		switch {
-		case !r.MustEvaluate:
-			b.Logger.Warn("evaluating inputs for the deletion: an input keeps its recorded value", "error", err)
-		case failed == nil:
-			failed = err
-		default:
-			failed = fmt.Errorf("%w; %w", failed, err) // in one line, unlike errors.Join
+	return details, nil
+}
+
+// definitionScope returns a scope in which the inputs of the installed definition are resolved, without parameters of
+// the user. Inputs that cannot be resolved are missing. It returns nil if the request has no Service. The request must
+// have an Instance.
+func (r *Request) definitionScope(details map[string]any) *vars.Scope {
+	if r.Service == nil {
+		return nil
+	}
+	scope := r.scope(details, nil)
+	bind := vars.Bind{Service: r.Service, Plan: r.Plan, Defaults: r.Defaults}
+	_ = bind.Resolve(scope) // expressions may need parameters
+	return scope
+}
+
+// Reevaluate evaluates the ephemeral inputs of a stored binding again, and returns their values and the errors of those
+// that have none. The request must be that of a deletion; see DeleteStoredWith.
+func (b *Binder) Reevaluate(
+	r *Request, record *lifecycle.StateRecord,
+) (values map[string]any, failed map[string]error) {
+	inputs, failed, err := b.currentInputs(r, record)
+	if err != nil {
+		return nil, map[string]error{"": err}
+	}
+	values = map[string]any{}
+	for _, input := range record.Ephemeral {
+		if item, known := inputs[input.Name]; known {
+			values[input.Name] = item
 		}
 	}
-	return scope.Values, failed
+	return values, failed
 }

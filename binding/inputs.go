@@ -70,8 +70,15 @@ func (r *Request) constants(details map[string]any) map[string]any {
 
 // newRecord returns the record of a binding that is to be created now, with the request, the inputs and generated
 // values of the scope, the template of the service, and the versions of the pak and the installation. Nothing is
-// stored.
+// stored. The request in the record does not contain parameters that are ephemeral inputs.
 func newRecord(r *Request, scope *vars.Scope, installation opentofu.Installation) *lifecycle.StateRecord {
+	action := &r.Service.Bind
+	ephemeral := lifecycle.EphemeralInputs(action, scope)
+	isEphemeral := func(name string) bool {
+		return slices.ContainsFunc(ephemeral, func(input lifecycle.EphemeralInput) bool { return input.Name == name })
+	}
+	live := slices.DeleteFunc(liveInputs(action, scope),
+		func(input lifecycle.LiveInput) bool { return isEphemeral(input.Name) })
 	created := &lifecycle.StateRecord{
 		Subject: lifecycle.Subject{BindingID: r.BindingID, Instance: record.Instance{
 			InstanceID: r.Instance.InstanceID(), Deployment: r.Instance.Deployment(),
@@ -79,12 +86,27 @@ func newRecord(r *Request, scope *vars.Scope, installation opentofu.Installation
 		}},
 		Source: lifecycle.Source{Templates: r.Service.Bind.Templates, Declared: r.Service.Bind.InputNames()},
 		ResolvedInputs: lifecycle.ResolvedInputs{
-			Request: r.Body, Inputs: scope.Values, Live: liveInputs(&r.Service.Bind, scope), Generated: scope.Generated,
+			Request: withoutParameters(r.Body, func(name string) bool { return isEphemeral(action.InputOf(name)) }),
+			Inputs:  scope.Values, Live: live, Generated: scope.Generated, Ephemeral: ephemeral,
 		},
 		Times: lifecycle.Times{CreatedAt: lifecycle.Now()},
 	}
 	created.SetInstallation(r.Pak, installation)
 	return created
+}
+
+// withoutParameters returns a body without the parameters for which omit returns true. It returns the body itself if it
+// has none of them, and never changes it.
+func withoutParameters(body map[string]any, omit func(name string) bool) map[string]any {
+	parameters, _ := body["parameters"].(map[string]any)
+	kept := maps.Clone(parameters)
+	maps.DeleteFunc(kept, func(name string, _ any) bool { return omit(name) })
+	if len(kept) == len(parameters) {
+		return body
+	}
+	body = maps.Clone(body)
+	body["parameters"] = kept
+	return body
 }
 
 // liveInputs returns the inputs of the action whose values were evaluated from an expression over the running instance,
@@ -113,11 +135,10 @@ func liveInputs(action *brokerpak.Action, scope *vars.Scope) []lifecycle.LiveInp
 	return live
 }
 
-// refreshInputs sets the recorded inputs in the scope, and then evaluates the live inputs there again against the
-// running instance, because admin passwords are rotated and addresses change. An input that cannot be evaluated keeps
-// its recorded value; refreshInputs returns the errors of these inputs, and nil if there are none.
+// refreshInputs evaluates the live inputs again, in a scope that contains the recorded inputs, against the running
+// instance, because admin passwords are rotated and addresses change. An input that cannot be evaluated keeps its
+// recorded value; refreshInputs returns the errors of these inputs, and nil if there are none.
 func refreshInputs(r *lifecycle.StateRecord, scope *vars.Scope) []error {
-	scope.Set("record", r.Inputs)
 	var errs []error
 	for _, input := range r.Live {
 		template, err := parseLive(input)

@@ -13,8 +13,9 @@ import (
 
 // If an errand applies the provision template, the secret inputs of the template become secrets of the manifest with
 // the names of the inputs. An input is secret if the record of the instance says so, if the template declares it
-// sensitive, if its value is generated, or if its name is that of a secret (redact.Named). The look of the value does
-// not matter: expressions must not read secret inputs, so authors must be able to predict which inputs are secret.
+// sensitive or ephemeral, if its value is generated, or if its name is that of a secret (redact.Named). The look of the
+// value does not matter: expressions must not read secret inputs, so authors must be able to predict which inputs are
+// secret.
 
 // parameterSecrets returns the secret inputs that are parameters of the user, as secrets, in the order of the
 // definition. An input is secret if the record lists it as one, if the template declares it sensitive, or if
@@ -28,7 +29,7 @@ func parameterSecrets(in *inputs) ([]brokerpak.Secret, error) {
 		secretNames[name] = true
 	}
 	for name, variable := range in.module.Variables {
-		secretNames[name] = secretNames[name] || variable.Sensitive
+		secretNames[name] = secretNames[name] || variable.Sensitive || variable.Ephemeral
 	}
 	for _, parameters := range []map[string]any{in.previous.record.Parameters, in.Parameters} {
 		for name, item := range parameters {
@@ -69,7 +70,8 @@ func valueSecrets(
 	generated = map[string]bool{}
 	for _, name := range value.Keys(r.scope.Values) {
 		isGenerated := r.scope.Origins[name].CallsAny("rand.base64")
-		isSecret := isGenerated || redact.Named(name, r.scope.Values[name]) || r.recordedSecret(name)
+		isSecret := isGenerated || redact.Named(name, r.scope.Values[name]) || r.recordedSecret(name) ||
+			r.module.Variables[name].Ephemeral
 		if !isSecret || !needed.isNeeded(r.inputs, name) {
 			continue
 		}
@@ -108,11 +110,16 @@ func (in *inputs) recordedSecret(name string) bool {
 
 // inputSecret returns a secret that has the name of an input of the template, and the input as its value. It returns an
 // error if another secret has that name, if the operator has not configured whether the broker stores secrets, or if
-// the name cannot be part of an expression.
+// the name cannot be part of an expression, or if the input is an ephemeral variable and the broker stores no secrets.
 func inputSecret(in *inputs, name string) (brokerpak.Secret, error) {
 	const reason = "the provision template has secret inputs, which an errand gets from the manifest"
 	if err := in.requireSecretsSetting(reason); err != nil {
 		return brokerpak.Secret{}, err
+	}
+	if in.module.Variables[name].Ephemeral && !in.storesSecrets() {
+		return brokerpak.Secret{}, fmt.Errorf("the variable %q of the provision template is ephemeral, "+
+			"and an errand gets it from the manifest: enable secure manifests, so that the manifest contains only "+
+			"a reference, or read it from the configuration of the errand", name)
 	}
 	if in.bosh.HasSecret(name) {
 		return brokerpak.Secret{}, fmt.Errorf("service %q: the secret input %q of the provision template "+

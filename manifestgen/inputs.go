@@ -41,6 +41,8 @@ type inputs struct {
 	// keepsTemplate reports that an errand applies the template and that the instance keeps an older template than the
 	// one in the pak.
 	keepsTemplate bool
+	// ephemeral are the inputs whose values must not be stored; see brokerpak.Action.EphemeralInputs.
+	ephemeral []string
 }
 
 // newInputs validates a request and combines it with the deployed manifest and the errands of the plan. It selects the
@@ -49,7 +51,8 @@ type inputs struct {
 //
 // The error is or contains a *fault.UserError if a parameter is not allowed or the plan's errands cannot work (see
 // checkErrands). Other errors mean that the deployed manifest of another adapter cannot be read, that the deployment's
-// name is invalid, or that the definition or the configuration does not permit the errands.
+// name is invalid, that the definition or the configuration does not permit the errands, or that checkEphemeral returns
+// one.
 func (g *Generator) newInputs(request Request) (*inputs, error) {
 	in := &inputs{Generator: g, Request: request, bosh: request.Service.Provision.Bosh}
 	if in.bosh == nil {
@@ -64,7 +67,8 @@ func (g *Generator) newInputs(request Request) (*inputs, error) {
 	destroying := ownErrands(in.bosh, in.BrokerPlan.LifecycleErrands.PreDelete, record.DestroyErrand)
 	in.errands = slices.Concat(applying, destroying)
 	in.appliesByErrand, in.destroysByErrand = len(applying) > 0, len(destroying) > 0
-	if err := errors.Join(checkErrands(in), checkRequest(in)); err != nil {
+	in.ephemeral = in.Service.Provision.EphemeralInputs()
+	if err := errors.Join(checkErrands(in), checkEphemeral(in), checkRequest(in)); err != nil {
 		return nil, err
 	}
 	in.Parameters = in.Service.Provision.InputValues(in.Parameters)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/engine/lifecycle"
 	"service-adapter/internal/engine/provision"
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/record"
@@ -39,6 +40,7 @@ func applyTemplate(ctx context.Context, d *decisions) (*decisions, error) {
 	result, err := d.Provision(ctx, provision.Request{
 		Pak: d.Pak, Service: d.Service, Instance: d.instance(), Owner: d.received.Owner,
 		Inputs: d.scope.Values, Generated: d.scope.Generated, Resolve: decideAgain,
+		Ephemeral: lifecycle.EphemeralInputs(&d.Service.Provision, d.scope),
 		MustExist: d.previous.hasOutputs(), KeepRecorded: unavailableInputs(d.resolution),
 	}, d.pendingCheck())
 	if err != nil {

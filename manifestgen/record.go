@@ -105,7 +105,7 @@ func usedVariables(r *resolution, template *expr.Template) map[string]any {
 
 // generatedValues returns the generated values to record, by input and generating call: those that this call used, and
 // recorded ones of inputs that currently have another value, so that an input that is reset gets its first value again.
-// Values that the broker stores as secrets are omitted.
+// Values that the broker stores as secrets are omitted, and those of ephemeral inputs.
 func generatedValues(d *decisions) map[string]map[string]any {
 	generated := map[string]map[string]any(maps.Clone(d.scope.Generated))
 	for _, name := range d.Service.Provision.InputNames() {
@@ -114,7 +114,7 @@ func generatedValues(d *decisions) map[string]map[string]any {
 		}
 	}
 	maps.DeleteFunc(generated, func(input string, _ map[string]any) bool {
-		return d.errand.generated[input] && d.storesSecrets()
+		return d.errand.generated[input] && d.storesSecrets() || d.isEphemeral(input)
 	})
 	return generated
 }

@@ -56,7 +56,7 @@ func resolve(in *inputs, imported map[string]any) (*resolution, error) {
 		Service: in.Service, Plan: in.Plan, Defaults: in.Defaults,
 		Parameters: withSecretParameters(parameters, r.received.SecretParameters),
 		Deployed:   unchangedParameters(r.earlierParameters, imported, in.Parameters),
-		Secrets:    value.Keys(r.received.SecretParameters),
+		Secrets:    slices.Concat(value.Keys(r.received.SecretParameters), in.ephemeral),
 		Sticky:     stickyValues(in, in.previous.record.Sticky, in.Parameters),
 		Unchecked:  in.Unchecked,
 	}
@@ -97,14 +97,15 @@ func splitImported(in *inputs, imported map[string]any) (generated vars.Generate
 }
 
 // stickyValues selects, from values by input, those of sticky inputs, which keep the value of the first request. It
-// omits inputs that are set by the requested parameters, even to null, and inputs that are the value of a secret,
-// because secrets are not recorded. The result is never nil.
+// omits inputs that are set by the requested parameters, even to null, and inputs that are the value of a secret or
+// ephemeral, because their values are not recorded. The result is never nil.
 func stickyValues(in *inputs, values, requested map[string]any) map[string]any {
 	sticky := map[string]any{}
 	for _, variable := range slices.Concat(in.Service.Provision.PlanInputs, in.Service.Provision.UserInputs) {
 		item, exists := values[variable.Name]
 		_, changed := requested[variable.Name]
-		if exists && variable.Sticky && !changed && in.bosh.SecretOf(variable.Name) == nil {
+		if exists && variable.Sticky && !changed && in.bosh.SecretOf(variable.Name) == nil &&
+			!in.isEphemeral(variable.Name) {
 			sticky[variable.Name] = item
 		}
 	}
@@ -124,9 +125,10 @@ func identityOf(in *inputs) record.Identity {
 
 // receivedData returns the received data in the record of the new manifest, from this request and from the record of
 // the deployed manifest; what the request contains takes precedence. The parameters are the merged ones; those that are
-// the value of a secret are listed by name in SecretParameters instead of being recorded. Of the request's context and
-// the UAA client, it keeps only the entries that expressions of the provision action read, and of the plan properties
-// those that expressions of the bind action read and its plan inputs. The owner has no app.
+// the value of a secret are listed by name in SecretParameters instead of being recorded, and ephemeral ones are left
+// out. Of the request's context and the UAA client, it keeps only the entries that expressions of the provision action
+// read, and of the plan properties those that expressions of the bind action read and its plan inputs. The owner has no
+// app.
 func receivedData(in *inputs, parameters map[string]any) record.Received {
 	action, earlier := &in.Service.Provision, in.previous.record.Received
 	context, _ := in.Body["context"].(map[string]any) // an upgrade may send an empty one
@@ -142,6 +144,7 @@ func receivedData(in *inputs, parameters map[string]any) record.Received {
 			brokerpak.Names(bind.PlanInputs)),
 	}
 	maps.DeleteFunc(received.Parameters, func(name string, _ any) bool { return received.SecretParameters[name] != "" })
+	in.withoutEphemeral(&received)
 	return received
 }
 

@@ -49,6 +49,7 @@ func (s *Session) Manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 	return &lifecycle.Manager{
 		Engine: engine, Paks: s.Catalog.Paks, Unreadable: s.Catalog.UnreadableError(), Installation: s.Installation,
 		Budget: s.Config.Budget, InstanceLimit: s.InstanceLimit, Logger: s.Logger, AdapterVersion: s.AdapterVersion,
+		Secrets: s.Secrets,
 	}, nil
 }
 

@@ -15,8 +15,8 @@ func (s *Session) maskInputs(action *brokerpak.Action, sets ...map[string]any) {
 }
 
 // SecretInputs returns the names of the inputs that an action declares secret: inputs that are values of secrets of the
-// manifest, and variables that the template declares as sensitive. The names are in no particular order, and some may
-// be "". Variables in files that cannot be parsed are left out.
+// manifest, variables that the template declares as sensitive, and its EphemeralInputs. The names are in no particular
+// order, and some may be "". Variables in files that cannot be parsed are left out.
 func SecretInputs(action *brokerpak.Action) []string {
 	var names []string
 	if action.Bosh != nil {
@@ -30,5 +30,5 @@ func SecretInputs(action *brokerpak.Action) []string {
 			names = append(names, name)
 		}
 	}
-	return names
+	return append(names, action.EphemeralInputs()...)
 }

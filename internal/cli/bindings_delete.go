@@ -33,6 +33,10 @@ addresses, and the file of --secrets the values of the references in the manifes
 input cannot be evaluated, for example because a reference has no value.
 docs/operations/delete-after-a-password-change.md describes the files.
 
+--input NAME=FILE supplies the value of an input that is an ephemeral variable of the template, as the content of FILE
+without a line break at its end. Such values are not stored. They are evaluated again, and the flag is only necessary if
+that is impossible and a provider block reads the variable; the error names it then. The flag can be repeated.
+
 --all --existing FILE deletes the bindings that no longer exist in Cloud Foundry. FILE lists the ids of those that
 exist, one per line. Of the others, those that are complete or deleting are deleted; --condition selects other
 conditions. If FILE contains none of the stored bindings, the command fails, unless --allow-all is set. A binding that
@@ -49,6 +53,7 @@ OpenTofu can never destroy them, because a server no longer exists.` +
 	command.Flags().StringVar(&flags.platform.directorFile, "director", "",
 		"a file with the address and credentials of the Director, to evaluate inputs for the running instance")
 	flags.addSecretsFlag(command)
+	flags.addInputFlag(command)
 	run := batch{streams: streams}
 	var running *states.Running
 	run.selectItems = func(
@@ -61,7 +66,7 @@ OpenTofu can never destroy them, because a server no longer exists.` +
 	}
 	run.work = func(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) result {
 		return flags.remove(ctx, operator, stored, resultDeleted, func() result {
-			err := operator.DeleteBinding(ctx, stored.ID, running, flags.filter.allowedConditions()...)
+			err := operator.DeleteBinding(ctx, stored.ID, running, flags.supplied, flags.filter.allowedConditions()...)
 			return resultOf(err, resultDeleted)
 		})
 	}
@@ -99,6 +104,9 @@ Otherwise --director is for an instance that still runs: with --force, the input
 as "bindings delete" does, and the secret inputs of the errand apply-instance are read from the deployed manifest, with
 the values of references in the file of --secrets. What cannot be evaluated is an error and is left unchanged.
 
+--input NAME=FILE supplies the value of an input of the instance that is an ephemeral variable of the template; see
+"bindings delete". It does not apply to the bindings that --force deletes.
+
 --forget deletes the state of an instance and leaves its resources in place; it prints their addresses. With --force it
 also forgets an instance that has bindings, and leaves the bindings as they are.` +
 			exitStatus("0 the resources of the instances were destroyed or did not exist",
@@ -107,6 +115,7 @@ also forgets an instance that has bindings, and leaves the bindings as they are.
 	}
 	flags.addFlags(command)
 	flags.addGoneFlags(command)
+	flags.addInputFlag(command)
 	command.Flags().BoolVar(&force, "force", false, "delete the bindings of an instance first")
 	var bindings map[string][]lifecycle.Entry
 	var running *states.Running
@@ -169,7 +178,7 @@ func (r *removal) destroy(
 	done := r.remove(ctx, operator, stored, resultDestroyed, func() result {
 		var deletedFirst []string
 		for _, id := range ids { // deleting a binding may need the instance, so a failure keeps the instance
-			switch err := operator.DeleteBinding(ctx, id, running); {
+			switch err := operator.DeleteBinding(ctx, id, running, nil); {
 			case err == nil:
 				deletedFirst = append(deletedFirst, id)
 			case !errors.Is(err, lifecycle.ErrNotStored):
@@ -177,7 +186,7 @@ func (r *removal) destroy(
 				return result{Result: resultFailed, Bindings: deletedFirst, Error: message}
 			}
 		}
-		err := operator.DestroyInstance(ctx, stored.ID, running, r.filter.allowedConditions()...)
+		err := operator.DestroyInstance(ctx, stored.ID, running, r.supplied, r.filter.allowedConditions()...)
 		done := resultOf(err, resultDestroyed)
 		done.Bindings = deletedFirst
 		return done
@@ -221,6 +230,10 @@ type removal struct {
 	// secretsFile is the file of --secrets. Without --gone, it and platform.directorFile supply the data about running
 	// instances from which the inputs of a deletion are evaluated again; "" means that there are no secrets.
 	secretsFile string
+	// inputs are the values of --input, each NAME=FILE. supplied are the contents of the files by name, which
+	// selectItems reads.
+	inputs   []string
+	supplied map[string]string
 }
 
 // addFlags adds the flags of the selection, --existing, --allow-all, --asked-at, --forget and --dry-run to a command,
@@ -237,24 +250,31 @@ func (r *removal) addFlags(command *cobra.Command) {
 }
 
 // checkArgs is the check of a command's arguments. It returns the errors of selection.checkArgs, and an error if
-// --director or --secrets contradicts another flag or lacks one that it requires.
+// --director, --secrets or --input contradicts another flag or lacks one that it requires.
 func (r *removal) checkArgs(command *cobra.Command, ids []string) error {
 	switch {
 	case r.secretsFile != "" && (r.platform.directorFile == "" || r.platform.gone):
 		return errors.New("--secrets requires --director and excludes --gone")
 	case r.platform.directorFile != "" && r.forget && !r.platform.gone:
 		return errors.New("--director and --forget exclude each other")
+	case len(r.inputs) > 0 && r.forget:
+		return errors.New("--input and --forget exclude each other")
 	}
 	return r.selection.checkArgs(command, ids)
 }
 
-// selectItems returns the items to remove; see selection.selectItems for their order and the errors. ids are the
+// selectItems reads the files of --input, whose errors it returns, and returns the items to remove; see
+// selection.selectItems for their order and the other errors. ids are the
 // arguments of the command. With --dry-run it sets the time of --wait to 0, so that the Director is asked only once.
 func (r *removal) selectItems(
 	ctx context.Context, streams Streams, operator *states.Operator, ids []string,
 ) ([]lifecycle.Stored, error) {
 	if r.dryRun {
 		r.platform.wait = 0
+	}
+	var err error
+	if r.supplied, err = r.readInputs(ctx); err != nil {
+		return nil, err
 	}
 	return r.selection.selectItems(ctx, streams, operator, ids)
 }

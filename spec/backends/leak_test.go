@@ -42,28 +42,33 @@ func plantedValues(from string) object {
 	return values
 }
 
+// formsOf returns a value as programs write it: as it is, in JSON, in a URL and in base64.
+func formsOf(value string) []string {
+	GinkgoHelper()
+	inJSON, err := json.Marshal(value)
+	Expect(err).NotTo(HaveOccurred())
+	var plainJSON strings.Builder
+	encoder := json.NewEncoder(&plainJSON)
+	encoder.SetEscapeHTML(false)
+	Expect(encoder.Encode(value)).To(Succeed())
+	forms := []string{
+		value, strings.Trim(string(inJSON), `"`), strings.Trim(plainJSON.String(), "\"\n"),
+		url.QueryEscape(value), url.PathEscape(value),
+	}
+	for before := range 3 {
+		encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(" ", before) + value))
+		encoded = encoded[min(before, 1)*4 : (before+len(value))/3*4]
+		forms = append(forms, encoded, strings.NewReplacer("+", "-", "/", "_").Replace(encoded))
+	}
+	return forms
+}
+
 // leaks returns the planted values that a text shows, as they are, in JSON, in a URL or in base64.
 func leaks(text string) []string {
 	var all []string
 	for _, from := range []string{"parameters", "plan", "manifest", "secrets", "client", "defaults", "environment"} {
 		for _, key := range secretKeys {
-			value := planted(from, key)
-			inJSON, err := json.Marshal(value)
-			Expect(err).NotTo(HaveOccurred())
-			var plainJSON strings.Builder
-			encoder := json.NewEncoder(&plainJSON)
-			encoder.SetEscapeHTML(false)
-			Expect(encoder.Encode(value)).To(Succeed())
-			forms := []string{
-				value, strings.Trim(string(inJSON), `"`), strings.Trim(plainJSON.String(), "\"\n"),
-				url.QueryEscape(value), url.PathEscape(value),
-			}
-			for before := range 3 {
-				encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(" ", before) + value))
-				encoded = encoded[min(before, 1)*4 : (before+len(value))/3*4]
-				forms = append(forms, encoded, strings.NewReplacer("+", "-", "/", "_").Replace(encoded))
-			}
-			for _, form := range forms {
+			for _, form := range formsOf(planted(from, key)) {
 				if strings.Contains(text, form) {
 					all = append(all, from+": "+key+": "+form)
 				}

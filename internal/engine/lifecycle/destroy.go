@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"service-adapter/internal/diag"
 	"service-adapter/internal/engine/opentofu"
 	"service-adapter/internal/engine/statelock"
 	"service-adapter/internal/engine/statestore"
@@ -27,6 +28,8 @@ type Destruction struct {
 	// Inputs are the values of the template's variables: the recorded ones, or more recent values of the same inputs. A
 	// declared variable without a value has its default or is null.
 	Inputs map[string]any
+	// Unevaluated contains the reasons why ephemeral inputs have no value in Inputs, by name. It may be nil.
+	Unevaluated map[string]error
 	// ReportsMissing reports whether an error of a destroy means that the resource which the error names no longer
 	// exists. Destroy then drops that resource from the state and continues. If ReportsMissing is nil, every error
 	// ends Destroy.
@@ -47,10 +50,12 @@ type Destruction struct {
 // workspace was removed, and Destroy can be called again with the state that is then stored. The error is a
 // *LostResourcesError if resources are in no state, and workspace.ErrTakenOver if another run owns the workspace. The
 // errors of OpenTofu, and those of reading, changing and locking the state, are returned as they are; see ExplainError
-// and workspace.Workspace.Destroy. It is also an error if no OpenTofu can be found for the record or its template
-// cannot be prepared.
+// and workspace.Workspace.Destroy. It is also an error if no OpenTofu can be found for the record, if its template
+// cannot be prepared, or if an ephemeral variable that a provider block reads has no value in the Inputs; in the last
+// case nothing has been changed.
 func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
-	if err := d.Record.CheckLost(); err != nil {
+	d.Record.MaskEphemeral(m.Secrets, d.Inputs)
+	if err := cmp.Or(d.Record.CheckLost(), checkEphemeral(m, d.Record, d.Inputs, d.Unevaluated)); err != nil {
 		return err
 	}
 	installation, missing, err := m.installationFor(ctx, d.Record)
@@ -96,7 +101,7 @@ func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
 		}
 	}
 	if err := destroyResources(ctx, m, d, remaining.Resources, prepared); err != nil {
-		return err
+		return d.explainMissing(err)
 	}
 	return d.Space.Remove(ctx, installation)
 }
@@ -153,8 +158,8 @@ func destroyResources(
 // If the template itself fails, finishInterrupted logs the reason and returns nil, because the state contains
 // everything that this apply created. It returns an error if the state may lack a resource of the interrupted run: when
 // ctx has ended, when OpenTofu or a provider was killed, when a provider cannot be reached or cannot log in, when the
-// state cannot be reached or belongs to another run, and when resources are in no state. The caller must then keep the
-// record.
+// state cannot be reached or belongs to another run, when resources are in no state, and when the template may have
+// failed because the value of an ephemeral variable is missing. The caller must then keep the record.
 func (m *Manager) finishInterrupted(ctx context.Context, d Destruction, prepared *templates.Prepared) error {
 	kind, id := d.Record.KindAndID()
 	applyCtx, stop := context.WithTimeout(ctx, m.Limit(kind)/rollbackShare)
@@ -163,9 +168,24 @@ func (m *Manager) finishInterrupted(ctx context.Context, d Destruction, prepared
 	if err == nil || ctx.Err() != nil || stateMayBeIncomplete(err) {
 		return err
 	}
+	if len(d.Record.MissingEphemeral(d.Inputs)) > 0 {
+		return fmt.Errorf("finishing an interrupted creation or change: %w", d.explainMissing(err))
+	}
 	m.Logger.Warn("finishing an interrupted creation or change before the deletion: "+
 		"a resource that was being created may be left outside", string(kind), id, "error", err)
 	return nil
+}
+
+// explainMissing returns an error of OpenTofu with the names of the ephemeral inputs that had no value, if there are
+// any and OpenTofu could not evaluate the template or a provider failed. Otherwise it returns the error unchanged.
+func (d Destruction) explainMissing(err error) error {
+	var run *opentofu.Error
+	missing := d.Record.MissingEphemeral(d.Inputs)
+	if len(missing) == 0 || !errors.As(err, &run) || run.Backend != "" {
+		return err
+	}
+	return fmt.Errorf("%w; the ephemeral inputs %s had no value, which the deletion accepts with --input NAME=FILE",
+		err, diag.Names(missing))
 }
 
 // stateMayBeIncomplete reports whether the apply that failed with this error may have missed a resource that an earlier

@@ -24,6 +24,7 @@ import (
 	"service-adapter/internal/engine/opentofu"
 	"service-adapter/internal/engine/workspace"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/redact"
 )
 
 // A Manager works on the workspaces of bindings and instances. It has no state between calls. Engine, Installation,
@@ -52,6 +53,11 @@ type Manager struct {
 	// audit log when it began and how it ended. It returns the error of change. The change calls report with the stored
 	// entry, which is more complete than about. If Audit is nil, changes are not logged.
 	Audit func(ctx context.Context, about Entry, change func(report func(Entry)) error) error
+	// Reevaluate evaluates the ephemeral inputs of a stored record again, without changing the record, and returns
+	// their values and the errors of those that have none; see Evaluation. A nil Reevaluate evaluates none.
+	Reevaluate func(record *StateRecord) (values map[string]any, failed map[string]error)
+	// Secrets receives the values of ephemeral inputs, so that they are masked. It may be nil.
+	Secrets *redact.Secrets
 }
 
 // rollbackShare is the part of the budget, as a divisor, that is reserved for the rollback of a failed creation. A

@@ -145,6 +145,9 @@ func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (from
 			return err
 		}
 		to = versions[len(versions)-1]
+		if err := completeInputs(m, stored.Record); err != nil {
+			return err
+		}
 		if err = m.ApplyUpgrade(ctx, space, stored.State, pak, stored.Record); err != nil {
 			if recordErr := recordUpgradeFailure(ctx, m, space, pak, err); recordErr != nil {
 				m.Logger.Warn("storing why the upgrade failed", string(kind), id, "error", recordErr)
@@ -178,31 +181,34 @@ func checkCondition(condition Condition, allowed []Condition) error {
 // DestroyStored destroys all resources of a binding or an instance, with the recorded inputs, and removes its state.
 // See DestroyWithInputs for the ids that are accepted, the allowed conditions and the errors.
 func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, allowed ...Condition) error {
-	recorded := func(_ context.Context, record *StateRecord) (map[string]any, error) { return record.Inputs, nil }
+	recorded := func(_ context.Context, record *StateRecord) (map[string]any, map[string]error, error) {
+		return record.Inputs, nil, nil
+	}
 	return DestroyWithInputs(ctx, m, kind, id, recorded, allowed...)
 }
 
 // DestroyWithInputs destroys all resources of a binding or an instance and removes its state. The function inputs
-// returns the values of the template's variables for the record; its error ends DestroyWithInputs before anything is
-// changed. See Lookup for the workspace names that are accepted as the id. The allowed conditions restrict the call;
-// without any, every condition is allowed.
+// returns the values of the template's variables for the record, and the reasons why ephemeral ones have no value; its
+// error ends DestroyWithInputs before anything is changed. See Lookup for the workspace names that are accepted as the
+// id. The allowed conditions restrict the call; without any, every condition is allowed.
 //
 // The error wraps ErrNotStored if the state backend has no such workspace. It is also an error if the record cannot be
 // read or the condition is not allowed. Otherwise it is an error of inputs or of Manager.Destroy. Unless the context
 // has ended, DestroyWithInputs adds to the latter the addresses of the resources that remain in the state.
 func DestroyWithInputs(
 	ctx context.Context, m *Manager, kind Kind, id string,
-	inputs func(context.Context, *StateRecord) (map[string]any, error), allowed ...Condition,
+	inputs func(context.Context, *StateRecord) (values map[string]any, unevaluated map[string]error, err error),
+	allowed ...Condition,
 ) error {
 	return m.ChangeRecorded(ctx, kind, id, allowed, func(
 		ctx context.Context, space *workspace.Workspace, stored *Stored,
 	) error {
-		values, err := inputs(ctx, stored.Record)
+		values, unevaluated, err := inputs(ctx, stored.Record)
 		if err != nil {
 			return err
 		}
 		err = m.Destroy(ctx, Destruction{
-			Space: space, State: stored.State, Record: stored.Record, Inputs: values,
+			Space: space, State: stored.State, Record: stored.Record, Inputs: values, Unevaluated: unevaluated,
 		})
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -255,6 +261,11 @@ func (m *Manager) ApplyStored(
 		case opentofu.Older(stored.State.TofuVersion, version):
 			return fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: upgrade it first",
 				stored.Tofu, version)
+		}
+		if err := completeInputs(m, stored.Record); err != nil {
+			return err
+		}
+		switch {
 		case dryRun:
 			changes, err = space.Plan(ctx, prepared, stored.Record.Inputs, false)
 			return err
@@ -284,6 +295,9 @@ func (m *Manager) Drift(
 		ctx context.Context, space *workspace.Workspace, prepared *templates.Prepared, stored *Stored,
 	) (err error) {
 		if condition = stored.Condition; condition == Complete {
+			if err := completeInputs(m, stored.Record); err != nil {
+				return err
+			}
 			changes, err = space.Plan(ctx, prepared, stored.Record.Inputs, true)
 		}
 		return err
@@ -358,6 +372,9 @@ func (m *Manager) ExecState(
 	) error {
 		if backup, err = space.Backup(stored.State); err != nil {
 			return err
+		}
+		if err := completeInputs(m, stored.Record); err != nil { // most commands do not need the values
+			m.Logger.Warn("running OpenTofu without the value of an ephemeral variable", "error", err)
 		}
 		changed, err := space.Exec(ctx, prepared, stored.Record.Inputs, terminal, args...)
 		if !changed {

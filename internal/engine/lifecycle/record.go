@@ -97,6 +97,9 @@ type ResolvedInputs struct {
 	Live []LiveInput `json:"live,omitempty"`
 	// Generated are the values that function calls generated, such as passwords: input → call → value.
 	Generated map[string]map[string]any `json:"generated,omitempty"`
+	// Ephemeral are the inputs whose values Encode leaves out, in the order of their evaluation. Inputs contains their
+	// values only in a record that was not decoded, and after they were evaluated again.
+	Ephemeral []EphemeralInput `json:"ephemeral,omitempty"`
 }
 
 // LastApply describes the last apply of a template.
@@ -167,11 +170,12 @@ func Now() string { return FormatTime(time.Now()) }
 func FormatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Encode sets Format, Adapter and UpdatedAt and returns the record as JSON, for the state. adapterVersion is the
-// version of this adapter; see Manager.AdapterVersion. Encode returns an error if a value cannot be represented in
+// version of this adapter; see Manager.AdapterVersion. The text does not contain the values of the inputs in Ephemeral;
+// records are the only way by which inputs reach a state. Encode returns an error if a value cannot be represented in
 // JSON, such as an infinite number, because a binding with an unreadable record could never be deleted.
 func (r *StateRecord) Encode(adapterVersion string) ([]byte, error) {
 	r.Format, r.Adapter, r.UpdatedAt = RecordFormat, adapterVersion, Now()
-	text, err := json.Marshal(r)
+	text, err := json.Marshal(r.withoutEphemeral())
 	if err != nil {
 		return nil, fmt.Errorf("encoding the record: %w", err)
 	}

@@ -61,6 +61,9 @@ type Command struct {
 	// Lifeline is a file that OpenTofu inherits. Providers that were started before the run live as long as it is open.
 	// It is nil without such providers.
 	Lifeline *os.File
+	// Variables is a file that OpenTofu inherits and finds at the path that VariablesPath returns. It contains values
+	// that must not be written to a disk. It is nil without such values.
+	Variables *os.File
 	// Started is called with the process after it was started, for each attempt of Run. It may be nil. Its error is
 	// logged and does not end the run.
 	Started func(Process) error
@@ -71,6 +74,21 @@ type Command struct {
 	// Terminal connects the run to the user's terminal. It is nil for most runs. With a terminal the output files stay
 	// empty, so Run returns no output and its errors contain no diagnostics.
 	Terminal *Terminal
+}
+
+// firstInherited is the number of the first inherited file in OpenTofu, after the standard streams.
+const firstInherited = 3
+
+// inherited returns the files that OpenTofu inherits, in the order of their numbers.
+func (c *Command) inherited() []*os.File {
+	all := []*os.File{c.Lock, c.Lifeline, c.Variables}
+	return slices.DeleteFunc(all, func(file *os.File) bool { return file == nil })
+}
+
+// VariablesPath returns the path at which OpenTofu, and no other process, finds the file Variables, which must not be
+// nil. Lock and Lifeline must not be changed between the call and the run.
+func (c *Command) VariablesPath() string {
+	return fmt.Sprintf("/proc/self/fd/%d", firstInherited+len(c.inherited())-1)
 }
 
 // Terminal contains the standard streams of a run that a user works with.
@@ -145,12 +163,7 @@ func (r Runner) runOnce(ctx context.Context, i Installation, c Command) ([]byte,
 	cmd.WaitDelay = r.Grace
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.Dir, stdout, stderr
 	cmd.Env = r.Environment(i, c.Env)
-	if c.Lock != nil {
-		cmd.ExtraFiles = []*os.File{c.Lock}
-	}
-	if c.Lifeline != nil {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, c.Lifeline)
-	}
+	cmd.ExtraFiles = c.inherited()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if c.Terminal != nil {
 		c.Terminal.attach(cmd)

@@ -56,6 +56,10 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// OutputPath returns the path of the file that receives the stderr of the provider with the index n in the list that
+// Start receives. prefix is that of Options.Output.
+func OutputPath(prefix string, n int) string { return prefix + strconv.Itoa(n) + ".stderr" }
+
 // Start starts providers in the background and returns without waiting for them; Reattach waits. A provider that fails
 // to start, or does not report its address within handshakeTimeout and before the context ends, is logged and omitted
 // from the group, so that OpenTofu starts it. A provider that has reported its address runs until Stop, also if the
@@ -68,7 +72,7 @@ func Start(ctx context.Context, providers []Shared, o Options) (*Group, error) {
 	g := &Group{Lifeline: lifeline, logger: o.Logger, servers: map[string]*server{}}
 	for n, shared := range providers {
 		g.starting.Go(func() {
-			started, err := o.serve(ctx, shared.File, o.Output+strconv.Itoa(n)+".stderr", supervised)
+			started, err := o.serve(ctx, shared.File, OutputPath(o.Output, n), supervised)
 			if err != nil {
 				g.logger.Debug("leaving a provider to OpenTofu", "provider", shared.Address, "error", err)
 				return

@@ -195,5 +195,11 @@ func (op *operation) undoImport(ctx context.Context, record *lifecycle.StateReco
 	if err != nil || state == nil {
 		return err
 	}
-	return op.Destroy(ctx, lifecycle.Destruction{Space: op.space, State: state, Record: record, Inputs: record.Inputs})
+	inputs := maps.Clone(record.Inputs)
+	for _, name := range record.MissingEphemeral(inputs) { // the request has their values
+		if item, known := op.Inputs[name]; known {
+			inputs = value.Merge(inputs, map[string]any{name: item})
+		}
+	}
+	return op.Destroy(ctx, lifecycle.Destruction{Space: op.space, State: state, Record: record, Inputs: inputs})
 }

@@ -63,7 +63,8 @@ func (p *Provisioner) Plan(ctx context.Context, r Request, resources bool) (plan
 
 // reasons returns the reasons why OpenTofu must run, as phrases for a person, and none if the stored instance, with
 // this state and record, equals the desired one. Reasons are an unfinished last run, another template, other values or
-// declarations of inputs, and an upgrade that AllowUpgrade permits. They contain the names of inputs and no values. If
+// declarations of inputs, and an upgrade that AllowUpgrade permits. They contain the names of inputs and no values. The
+// values of ephemeral inputs are not stored, so they are not compared. If
 // there are other reasons than an upgrade, reasons returns an error if an older OpenTofu wrote the state and
 // AllowUpgrade is not set.
 func (op *operation) reasons(state *statestore.State, record *lifecycle.StateRecord) ([]string, error) {
@@ -74,7 +75,7 @@ func (op *operation) reasons(state *statestore.State, record *lifecycle.StateRec
 	if !maps.Equal(record.Templates, op.desired.Templates) {
 		reasons = append(reasons, "the provision template is another one")
 	}
-	if names := tfjson.Differing(record.Inputs, op.desired.Inputs); len(names) > 0 {
+	if names := tfjson.Differing(record.Inputs, op.desired.StoredInputs()); len(names) > 0 {
 		reasons = append(reasons, "other values of "+strings.Join(names, ", "))
 	}
 	if len(reasons) == 0 && !equalInputs(record, op.desired) {

@@ -51,6 +51,9 @@ type Request struct {
 	// and call.
 	Inputs    map[string]any
 	Generated map[string]map[string]any
+	// Ephemeral are the inputs whose values are not stored; see lifecycle.EphemeralInputs. Those that are neither
+	// variables of the template nor the source of one may be among them.
+	Ephemeral []lifecycle.EphemeralInput
 	// Resolve resolves the inputs again, with the values of an import as additional parameters. It returns an error if
 	// a value is not allowed. It is called only if the instance has imported resources, and for KeepRecorded.
 	Resolve func(imported map[string]any) (inputs map[string]any, generated map[string]map[string]any, err error)
@@ -287,7 +290,8 @@ func (op *operation) finish(
 // prepareDesired prepares the template of the desired record and completes the record. It sets a new random Attempt,
 // and sets Inputs and Generated to the values of the request for the variables of the template. An input that is
 // missing or null gets the recorded value of the import (ImportedValues). Inputs that are not variables stay out of the
-// state, so that changing them does not change the instance.
+// state, so that changing them does not change the instance. The values of ephemeral inputs are masked from now on, and
+// are not stored with the record.
 //
 // If the template cannot be prepared, prepareDesired does not change the record, and the error also names the providers
 // that no pak has.
@@ -312,7 +316,30 @@ func (op *operation) prepareDesired(ctx context.Context) (*templates.Prepared, e
 			record.Generated[name] = calls
 		}
 	}
+	record.Ephemeral = op.ephemeralInputs(prepared)
+	record.MaskEphemeral(op.Secrets, record.Inputs)
 	return prepared, nil
+}
+
+// ephemeralInputs returns the ephemeral inputs for the desired record, whose Inputs must be set: those of the request
+// that are ephemeral variables of the prepared template or no variables of it, and the other ephemeral variables with a
+// value, for example because the instance keeps an older template than that of the pak.
+func (op *operation) ephemeralInputs(prepared *templates.Prepared) []lifecycle.EphemeralInput {
+	var inputs []lifecycle.EphemeralInput
+	names := prepared.EphemeralVariables()
+	for _, input := range op.Ephemeral {
+		variable, isVariable := prepared.Variables[input.Name]
+		if variable.Ephemeral || !isVariable && len(names) > 0 {
+			inputs = append(inputs, input)
+		}
+	}
+	for _, name := range names {
+		described := slices.ContainsFunc(inputs, func(e lifecycle.EphemeralInput) bool { return e.Name == name })
+		if !described && op.desired.Inputs[name] != nil {
+			inputs = append(inputs, lifecycle.EphemeralInput{Name: name})
+		}
+	}
+	return inputs
 }
 
 // newResult returns a result with copies of the outputs and of the names of the sensitive ones, which the template

@@ -46,9 +46,17 @@ func (d *Directory) startProviders(ctx context.Context, p *templates.Prepared, w
 	if err != nil {
 		return err
 	}
+	output := d.Path("provider-")
+	if len(p.EphemeralVariables()) > 0 { // a provider may write such a value to its standard error
+		for n := range p.Shared {
+			if err := d.keepInMemory(provider.OutputPath(output, n)); err != nil {
+				return err
+			}
+		}
+	}
 	group, err := provider.Start(ctx, p.Shared, provider.Options{
 		Dir: d.Path(string(wd)), Env: d.root.options.Runner.Environment(p.Installation(), env), Lock: d.lease.File(),
-		Output: d.Path("provider-"),
+		Output: output,
 		Logger: d.root.options.Logger.With("workspace", d.workspace),
 	})
 	if err != nil {

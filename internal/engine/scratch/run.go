@@ -18,7 +18,8 @@ import (
 // subcommand. Run first replaces the working directory by links to a variant of the prepared directory, unless the
 // providers that run in it are those of this prepared directory. A state that could not be saved must not be in it,
 // because it would be lost. Non-nil vars are written to terraform.tfvars.json, and to the files that the commands of a
-// hclfile.CommandTemplate read; with nil vars these files stay as they are.
+// hclfile.CommandTemplate read; with nil vars these files stay as they are. The values of ephemeral variables are not
+// written to a disk; see passEphemeral.
 //
 // The run waits for the lock of the state, and releases a stale one. If another run does not release the lock in time,
 // the error is a *statelock.Error. If the command fails, it is an *opentofu.Error. In unlockDir a run does not wait,
@@ -61,10 +62,14 @@ func (d *Directory) run(
 	args []string,
 ) ([]byte, error) {
 	dir := d.Path(string(wd))
-	if err := d.ensureWorkingDir(ctx, p, wd); err != nil {
+	err := d.ensureWorkingDir(ctx, p, wd)
+	if err != nil {
 		return nil, fmt.Errorf("creating working directory: %w", err)
 	}
 	if vars != nil {
+		if vars, err = d.keepEphemeral(p, wd, vars); err != nil {
+			return nil, err
+		}
 		text, err := json.Marshal(vars)
 		if err != nil {
 			return nil, fmt.Errorf("encoding variables: %w", err)
@@ -89,6 +94,9 @@ func (d *Directory) run(
 	}
 	if err := d.attachProviders(wd, &c); err != nil {
 		return nil, fmt.Errorf("attaching providers: %w", err)
+	}
+	if err := d.passEphemeral(wd, &c); err != nil {
+		return nil, fmt.Errorf("passing ephemeral variables: %w", err)
 	}
 	execute := d.runWaiting
 	if wd == unlockDir {

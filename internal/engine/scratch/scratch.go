@@ -84,6 +84,10 @@ type Directory struct {
 	// recordsRuns states whether the lease is that of the workspace, in which runs are recorded.
 	recordsRuns bool
 	providers   *startedProviders // the providers that are running, nil when there are none
+	// ephemeral holds the values of ephemeral variables, as a file in memory, by the working directory whose last run
+	// with variables had such values. outputs are files in memory that receive the output of runs, by path.
+	ephemeral map[WorkingDir]*os.File
+	outputs   map[string]*os.File
 }
 
 // Open takes the lease of a workspace and opens its scratch directory. It waits for a run that is under way until the
@@ -127,6 +131,7 @@ func (r *Root) open(ctx context.Context, workspace, name string) (*Directory, er
 	d := &Directory{
 		Secrets: redact.NewChild(r.options.Secrets), Lock: r.Waiter(workspace),
 		root: r, workspace: workspace, path: path, lease: l,
+		ephemeral: map[WorkingDir]*os.File{}, outputs: map[string]*os.File{},
 	}
 	if err := errors.Join(clearDir(path), os.MkdirAll(filepath.Join(path, "tmp"), 0o700), d.writeKeys()); err != nil {
 		return nil, errors.Join(err, clearDir(path), l.Release())
@@ -143,7 +148,7 @@ func (r *Root) Waiter(workspace string) *statelock.Waiter {
 // lease. It returns an error if a file cannot be removed. The directory must not be used afterwards.
 func (d *Directory) Close() error {
 	d.stopProviders()
-	return errors.Join(clearDir(d.path), d.lease.Release())
+	return errors.Join(d.closeMemory(), clearDir(d.path), d.lease.Release())
 }
 
 // Path returns the path of a file of this name in the directory. Close removes the file.

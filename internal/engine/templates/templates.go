@@ -20,7 +20,7 @@ import (
 
 // layout is the version of the layout and the generated files of prepared directories. It must be incremented when
 // either of them changes, so that directories that an older adapter built are not used.
-const layout = 6
+const layout = 7
 
 // Template is the OpenTofu configuration of an action.
 type Template struct {
@@ -50,12 +50,12 @@ type Prepared struct {
 // Installation returns the OpenTofu and the providers that the prepared directory uses.
 func (p *Prepared) Installation() opentofu.Installation { return p.installation }
 
-// SensitiveVariables returns the names of the variables that the template declares sensitive, in no particular order.
-// It returns nil if there are none.
-func (p *Prepared) SensitiveVariables() []string {
+// SecretVariables returns the names of the variables that the template declares sensitive or ephemeral, in no
+// particular order. It returns nil if there are none.
+func (p *Prepared) SecretVariables() []string {
 	var names []string
 	for name, variable := range p.Variables {
-		if variable.Sensitive {
+		if variable.Sensitive || variable.Ephemeral {
 			names = append(names, name)
 		}
 	}

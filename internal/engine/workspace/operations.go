@@ -193,8 +193,8 @@ func (w *Workspace) Started() bool { return w.started }
 
 // change runs an OpenTofu command, which may change the state, with a prepared template in a working directory; the
 // first of args is the subcommand, and vars are all variables that the command gets. Before that, it saves an unsaved
-// state, makes a copy of a state of the local backend, registers the values of sensitive variables for masking, and
-// forgets the state that was read last.
+// state, makes a copy of a state of the local backend, registers the values of sensitive and ephemeral variables for
+// masking, and forgets the state that was read last.
 //
 // If the command fails and could not store the new state in the backend, change tries once to store it, within the
 // grace period of the engine. The error of the command is returned even if that succeeds. The error names the operation
@@ -210,7 +210,7 @@ func (w *Workspace) change(
 			return err
 		}
 		w.lastRead = snapshot{}
-		w.secrets.AddValues(vars, p.SensitiveVariables()...)
+		w.secrets.AddValues(vars, p.SecretVariables()...)
 		_, err := w.scratch.Run(ctx, p, wd, vars, w.withoutBackup(args)...)
 		if err == nil {
 			return nil

@@ -75,16 +75,16 @@ func (w *Workspace) Schemas(ctx context.Context, p *templates.Prepared) ([]byte,
 
 // runInspection runs a command that changes neither the state nor resources, with the providers and the apply variant
 // of the template. The first of args is the subcommand. It returns the standard output of the command. A state that an
-// earlier run could not save is saved first. The values of sensitive variables in vars are masked from now on; with nil
-// vars the command uses those of the previous run in the same directory, if any. The error names the operation doing.
-// It is a *statelock.Error if another run holds the lock of the state for too long, that of begin if an earlier state
-// cannot be saved, and an *opentofu.Error if the command ended with a status other than 0, also if it only found
-// changes.
+// earlier run could not save is saved first. The values of sensitive and ephemeral variables in vars are masked from
+// now on; with nil vars the command uses those of the previous run in the same directory, if any. The error names the
+// operation doing. It is a *statelock.Error if another run holds the lock of the state for too long, that of begin if
+// an earlier state cannot be saved, and an *opentofu.Error if the command ended with a status other than 0, also if it
+// only found changes.
 func (w *Workspace) runInspection(
 	ctx context.Context, p *templates.Prepared, doing string, vars map[string]any, args ...string,
 ) (output []byte, err error) {
 	err = w.perform(ctx, p.Installation(), doing, func() (err error) {
-		w.secrets.AddValues(vars, p.SensitiveVariables()...)
+		w.secrets.AddValues(vars, p.SecretVariables()...)
 		output, err = w.scratch.Run(ctx, p, scratch.Apply, vars, args...)
 		return err
 	})

@@ -82,10 +82,11 @@ func (o *Operator) applyIntent(ctx context.Context, intent *Intent) error {
 	if service == nil {
 		return fmt.Errorf("no pak of `paks` has the service %q, which the manifest is for", intent.Service)
 	}
-	inputs, err := o.inputs(pak, service, intent)
+	scope, err := o.inputs(pak, service, intent)
 	if err != nil {
 		return err
 	}
+	inputs := scope.Values
 	updates := intent.Template == brokerpak.Digest(service.Provision.Templates)
 	if !updates && intent.Template != "" {
 		if err := o.checkTemplate(ctx, pak, intent); err != nil {
@@ -101,7 +102,8 @@ func (o *Operator) applyIntent(ctx context.Context, intent *Intent) error {
 	}
 	result, err := provisioner.Apply(ctx, provision.Request{
 		Pak: pak, Service: service, Instance: intent.Instance, Owner: intent.Owner, Inputs: inputs,
-		Resolve: func(map[string]any) (map[string]any, map[string]map[string]any, error) { return inputs, nil, nil },
+		Ephemeral: lifecycle.EphemeralInputs(&service.Provision, scope),
+		Resolve:   func(map[string]any) (map[string]any, map[string]map[string]any, error) { return inputs, nil, nil },
 	})
 	if err != nil {
 		return err
@@ -126,11 +128,11 @@ func (o *Operator) checkTemplate(ctx context.Context, pak *brokerpak.Pak, intent
 		intent.Pak, intent.PakVersion, pak.Manifest.Name, pak.Manifest.Version)
 }
 
-// inputs returns the variables of the provision template of service, a service of pak, for an intent: the inputs and
-// the secrets of the intent, and the defaults and computed inputs that depend on the configuration of the errand. It
-// returns an error if a secret does not fit the type of its input, if an expression cannot be evaluated, or if a
-// default does not meet the constraints of its input.
-func (o *Operator) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent *Intent) (map[string]any, error) {
+// inputs returns a scope with the variables of the provision template of service, a service of pak, for an intent: the
+// inputs and the secrets of the intent, and the defaults and computed inputs that depend on the configuration of the
+// errand. It returns an error if a secret does not fit the type of its input, if an expression cannot be evaluated, or
+// if a default does not meet the constraints of its input.
+func (o *Operator) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent *Intent) (*vars.Scope, error) {
 	scope := vars.NewScope(vars.Options{Constants: intent.Constants, Environment: o.session.Values().Environment(pak)})
 	scope.Set("intent", intent.Inputs)
 	action, types := &service.Provision, map[string]string{}
@@ -154,5 +156,5 @@ func (o *Operator) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent
 	}
 	err := schemas.CheckValues(defaults, scope.Values,
 		func(name string) string { return fmt.Sprintf("the default of input %q", name) })
-	return scope.Values, err
+	return scope, err
 }

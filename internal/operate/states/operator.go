@@ -84,7 +84,9 @@ func Open(process session.Process, command string, options Options) (*Operator, 
 		return nil, err
 	}
 	manager.Audit = opened.Audited
-	return &Operator{Manager: manager, session: opened}, nil
+	operator := &Operator{Manager: manager, session: opened}
+	manager.Reevaluate = operator.reevaluate
+	return operator, nil
 }
 
 // Services returns the sorted names of all services of the readable paks.

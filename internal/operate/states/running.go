@@ -40,67 +40,109 @@ type Running struct {
 // DeleteBinding deletes a stored binding as delete-binding does, with an entry in the audit log. If running is nil, it
 // uses the inputs with which the binding was created. Otherwise it evaluates the inputs that depend on the instance
 // again; nothing is changed if one of them cannot be evaluated, and the error then names the input, and the reference
-// if a reference has no value.
+// if a reference has no value. supplied are the texts of ephemeral inputs, by name; other ephemeral inputs are
+// evaluated again in both cases. It may be nil.
 //
 // only lists the conditions that the binding may have; an empty only permits every condition. The error wraps
 // lifecycle.ErrNotStored if there is no such binding. It is another one if the condition of the binding is not
-// permitted, if its state or record cannot be read, if OpenTofu fails, or if ctx ends.
+// permitted, if its state or record cannot be read, if supplied has a name that is not an ephemeral input of the
+// binding, if OpenTofu fails, or if ctx ends.
 func (o *Operator) DeleteBinding(
-	ctx context.Context, id string, running *Running, only ...lifecycle.Condition,
+	ctx context.Context, id string, running *Running, supplied map[string]string, only ...lifecycle.Condition,
 ) error {
-	binder := &binding.Binder{Manager: o.Manager}
-	if running == nil {
-		return binder.DeleteStored(ctx, id, only...)
+	for _, text := range supplied {
+		o.session.Secrets.Add(text)
 	}
+	binder := &binding.Binder{Manager: o.Manager}
 	return binder.DeleteStoredWith(ctx, id, func(
 		ctx context.Context, stored *lifecycle.StateRecord,
-	) (*binding.Request, error) {
-		view, err := o.runningInstance(ctx, running, stored.Deployment)
-		if err != nil {
+	) (request *binding.Request, err error) {
+		if err := stored.CheckSupplied(supplied); err != nil {
 			return nil, err
 		}
-		request := &binding.Request{
-			BindingID: stored.BindingID, Instance: view, Body: stored.Request, MustEvaluate: true,
+		switch {
+		case running != nil && len(stored.Live)+len(stored.Ephemeral) > 0:
+			request, err = o.runningRequest(ctx, running, stored)
+		case len(stored.Ephemeral) > 0:
+			request, err = o.recordedRequest(stored)
+		default:
+			request = &binding.Request{}
 		}
-		if err := o.session.CompleteUnbind(request); err != nil {
-			return nil, err
+		if err == nil {
+			request.Supplied = supplied
 		}
-		if _, err := o.session.ReadApplied(ctx, o.Manager, request, false); err != nil {
-			o.session.Logger.Warn("the instance's outputs are not known", "error", err) // an input may not need them
-		}
-		return request, nil
+		return request, err
 	}, only...)
+}
+
+// runningRequest returns the request of a deletion of a stored binding whose instance runs. See DeleteBinding for the
+// errors.
+func (o *Operator) runningRequest(
+	ctx context.Context, running *Running, stored *lifecycle.StateRecord,
+) (*binding.Request, error) {
+	view, err := o.runningInstance(ctx, running, stored.Deployment)
+	if err != nil {
+		return nil, err
+	}
+	request := &binding.Request{
+		BindingID: stored.BindingID, Instance: view, Body: stored.Request, MustEvaluate: true,
+	}
+	if err := o.session.CompleteUnbind(request); err != nil {
+		return nil, err
+	}
+	if _, err := o.session.ReadApplied(ctx, o.Manager, request, false); err != nil {
+		o.session.Logger.Warn("the instance's outputs are not known", "error", err) // an input may not need them
+	}
+	return request, nil
 }
 
 // DestroyInstance destroys the resources of a stored instance and removes its state, with an entry in the audit log. If
 // running is nil, it uses the recorded inputs. Otherwise the secret inputs that the errand apply-instance gets from the
 // deployed manifest have the values of that manifest, and only the other inputs are the recorded ones. Nothing is
 // changed if the deployment cannot be read or if a reference in the manifest has no value; in the latter case the error
-// names the reference.
+// names the reference. Ephemeral inputs that have no value from the manifest have the supplied texts, by name, or are
+// evaluated again. supplied may be nil.
 //
-// only lists the conditions that the instance may have; an empty only permits every condition. See
-// lifecycle.DestroyWithInputs for the other errors, such as lifecycle.ErrNotStored.
+// only lists the conditions that the instance may have; an empty only permits every condition. It is an error if
+// supplied has a name that is not an ephemeral input of the instance. See lifecycle.DestroyWithInputs for the other
+// errors, such as lifecycle.ErrNotStored.
 func (o *Operator) DestroyInstance(
-	ctx context.Context, id string, running *Running, only ...lifecycle.Condition,
+	ctx context.Context, id string, running *Running, supplied map[string]string, only ...lifecycle.Condition,
 ) error {
-	if running == nil {
-		return o.DestroyStored(ctx, lifecycle.Instance, id, only...)
+	for _, text := range supplied {
+		o.session.Secrets.Add(text)
 	}
 	return lifecycle.DestroyWithInputs(ctx, o.Manager, lifecycle.Instance, id, func(
 		ctx context.Context, stored *lifecycle.StateRecord,
-	) (map[string]any, error) {
+	) (inputs map[string]any, unevaluated map[string]error, err error) {
+		if err := stored.CheckSupplied(supplied); err != nil {
+			return nil, nil, err
+		}
+		if running == nil {
+			inputs, unevaluated = o.instanceInputs(stored, supplied)
+			return inputs, unevaluated, nil
+		}
 		view, err := o.runningInstance(ctx, running, stored.Deployment)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		secrets, err := errandSecrets(view)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, secret := range secrets {
 			o.session.Secrets.Add(secret)
 		}
-		return replaceInputs(stored.Inputs, secrets, o.Service(stored))
+		inputs, err = replaceInputs(stored.Inputs, secrets, o.Service(stored))
+		if err != nil {
+			return nil, nil, err
+		}
+		texts := map[string]string{}
+		for name, secret := range secrets {
+			texts[name] = value.Text(secret)
+		}
+		again, unevaluated := o.instanceInputs(stored, value.Merge(ephemeralOf(stored, texts), supplied))
+		return value.Merge(again, inputs), unevaluated, nil
 	}, only...)
 }
 

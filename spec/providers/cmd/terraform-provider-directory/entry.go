@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
@@ -29,12 +31,19 @@ type entryModel struct {
 	Content types.String `tfsdk:"content"` // stored in the file
 	Fail    types.String `tfsdk:"fail"`    // if not empty, create and update fail with this message
 	Secret  types.String `tfsdk:"secret"`  // random, generated once, stored in the file
+
+	// Password is write-only: OpenTofu sends it and stores it nowhere. The file contains its SHA-256 hash. Creations
+	// use it, and updates that change its version.
+	Password        types.String `tfsdk:"password_wo"`
+	PasswordVersion types.String `tfsdk:"password_wo_version"`
 }
 
 // file is the content of an entry's file, as JSON.
 type file struct {
 	Content string `json:"content"`
 	Secret  string `json:"secret"`
+	// Digest is the SHA-256 hash of the password, in hexadecimal. It is "" without one.
+	Digest string `json:"digest,omitempty"`
 }
 
 // Metadata sets the name of the resource.
@@ -52,6 +61,9 @@ func (e *entry) Schema(_ context.Context, _ resource.SchemaRequest, resp *resour
 		"content": schema.StringAttribute{Optional: true},
 		"fail":    schema.StringAttribute{Optional: true},
 		"secret":  schema.StringAttribute{Computed: true, Sensitive: true, PlanModifiers: keep},
+
+		"password_wo":         schema.StringAttribute{Optional: true, Sensitive: true, WriteOnly: true},
+		"password_wo_version": schema.StringAttribute{Optional: true},
 	}}
 }
 
@@ -66,7 +78,7 @@ func (e *entry) Create(ctx context.Context, req resource.CreateRequest, resp *re
 		resp.Diagnostics.AddError("Waiting before create", err.Error())
 		return
 	}
-	resp.Diagnostics.Append(m.put()...)
+	resp.Diagnostics.Append(m.put(ctx, req.Config, types.StringNull())...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -103,11 +115,13 @@ func (e *entry) Read(ctx context.Context, req resource.ReadRequest, resp *resour
 // Update writes the new content.
 func (e *entry) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var m entryModel
+	var before types.String
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("password_wo_version"), &before)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	resp.Diagnostics.Append(m.put()...)
+	resp.Diagnostics.Append(m.put(ctx, req.Config, before)...)
 	if !resp.Diagnostics.HasError() {
 		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 	}
@@ -171,9 +185,14 @@ func (m *entryModel) write(f file) error {
 	return os.Rename(temp, m.filename())
 }
 
-// put writes the entry's file, keeping the secret of an existing file, and sets the secret of the model.
-func (m *entryModel) put() diag.Diagnostics {
-	var diags diag.Diagnostics
+// put writes the entry's file, keeping the secret of an existing file, and sets the secret of the model. The password
+// is read from the configuration if the file is new or the version of the password differs from before.
+func (m *entryModel) put(ctx context.Context, config tfsdk.Config, before types.String) diag.Diagnostics {
+	var password types.String
+	diags := config.GetAttribute(ctx, path.Root("password_wo"), &password)
+	if diags.HasError() {
+		return diags
+	}
 	if text := m.Fail.ValueString(); text != "" {
 		diags.AddError("Entry refused", text)
 		return diags
@@ -187,6 +206,12 @@ func (m *entryModel) put() diag.Diagnostics {
 		return diags
 	}
 	f.Content = m.Content.ValueString()
+	if f.Digest == "" || !m.PasswordVersion.Equal(before) {
+		f.Digest = ""
+		if !password.IsNull() {
+			f.Digest = fmt.Sprintf("%x", sha256.Sum256([]byte(password.ValueString())))
+		}
+	}
 	if err := m.write(f); err != nil {
 		diags.AddError("Writing entry", err.Error())
 		return diags

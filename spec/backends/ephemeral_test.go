@@ -1,0 +1,345 @@
+package backends_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/spec/kit"
+)
+
+// ephemeralTemplate is a template with ephemeral variables. The provider block reads "administrator" and, if
+// readsParameter is set, the parameter "secret". All of them but "administrator" are values of write-only attributes.
+func ephemeralTemplate(readsParameter bool) string {
+	password, locals := "var.administrator", ""
+	if readsParameter {
+		password, locals = "local.password", `locals { password = "${var.administrator}${var.secret}" }`
+	}
+	return `
+    terraform {
+      required_providers {
+        directory = {
+          source  = "registry.terraform.io/service-adapter/directory"
+          version = "1.0.0"
+        }
+      }
+    }
+    variable "path" {}
+    variable "name" {}
+    variable "password_file" {}
+    variable "administrator" {
+      ephemeral = true
+      sensitive = true
+    }
+    variable "token" { ephemeral = true }
+    variable "secret" { ephemeral = true }
+    variable "random" { ephemeral = true }
+    ` + locals + `
+    provider "directory" {
+      password      = ` + password + `
+      password_file = var.password_file
+    }
+    resource "directory_entry" "account" {
+      path        = var.path
+      name        = "${var.name}-account"
+      password_wo = var.token
+    }
+    resource "directory_entry" "user" {
+      path                = var.path
+      name                = "${var.name}-user"
+      password_wo         = var.secret
+      password_wo_version = "1"
+    }
+    resource "directory_entry" "random" {
+      path        = var.path
+      name        = "${var.name}-random"
+      password_wo = var.random
+    }
+    output "secret" {
+      value     = directory_entry.account.secret
+      sensitive = true
+    }
+`
+}
+
+// ephemeralPak returns the directory of a pak whose bind action has ephemeral variables: "administrator" of the
+// deployed manifest, "token" of the operator's configuration, "secret" of the user and "random", which is generated.
+func ephemeralPak(readsParameter bool) string {
+	GinkgoHelper()
+	source := filepath.Join(suite.dir, fmt.Sprintf("ephemeral-%t", readsParameter))
+	pak := filepath.Join(suite.dir, "pak-"+filepath.Base(source))
+	if _, err := os.Stat(pak); err == nil {
+		return pak
+	}
+	Expect(os.MkdirAll(source, 0o700)).To(Succeed())
+	manifest := read(kit.Path("spec", "acceptance", "testdata", "paks", "entries", "manifest.yml"))
+	for name, text := range map[string]string{
+		"manifest.yml": strings.ReplaceAll(manifest, "entries.yml", "ephemeral.yml"),
+		"ephemeral.yml": `version: 1
+name: entries
+id: ` + entriesService + `
+description: A service with secrets that must not be stored
+display_name: Ephemeral
+image_url: https://example.com/x.png
+documentation_url: https://example.com
+support_url: https://example.com
+plan_updateable: true
+plans:
+- {name: standard, id: ` + entriesPlan + `, description: One, display_name: One}
+provision:
+  bosh:
+    manifest: |
+      instance_groups:
+      - name: server
+        jobs: [{name: server}]
+bind:
+  user_inputs:
+  - {field_name: path, type: string, required: true, details: The directory}
+  - {field_name: password_file, type: string, required: true, details: The accepted password}
+  - {field_name: secret, type: string, default: "", details: A secret of the user}
+  computed_inputs:
+  - {name: name, type: string, default: '${request.binding_id}', overwrite: true}
+  - {name: source, type: string, default: '${manifest.get("/greeting")}', overwrite: true}
+  - {name: administrator, type: string, default: '${source}', overwrite: true}
+  - {name: token, type: string, default: '${config("entries.greeting")}', overwrite: true}
+  - {name: random, type: string, default: '${rand.base64(12)}', overwrite: true}
+  template: |` + ephemeralTemplate(readsParameter) + `  outputs:
+  - {field_name: secret, type: string, details: The secret of the account}
+`,
+	} {
+		Expect(os.WriteFile(filepath.Join(source, name), []byte(text), 0o600)).To(Succeed())
+	}
+	return makePak(source, kit.Newest)
+}
+
+// ephemeralSite is a machine with a deployed instance of the ephemeral pak.
+type ephemeralSite struct {
+	*machine
+	accepted string // the file with the password that the provider accepts, which is not searched
+}
+
+// newEphemeralSite deploys an instance whose manifest contains the password of the administrator at a harmless key.
+func (w *world) newEphemeralSite(ctx context.Context, readsParameter bool) *ephemeralSite {
+	GinkgoHelper()
+	m := w.bareMachine()
+	s := &ephemeralSite{machine: m, accepted: filepath.Join(GinkgoT().TempDir(), "accepted")}
+	m.env = append(m.env, "GSB_ENTRIES_GREETING="+planted("environment", "token"))
+	m.set(object{
+		"paks": []string{ephemeralPak(readsParameter)}, "log_level": "debug",
+		"services": object{"entries": object{
+			"bind_defaults": object{"path": w.entries, "password_file": s.accepted},
+		}},
+		"audit_log":       filepath.Join(w.dir, "audit.log"),
+		"record_requests": filepath.Join(w.dir, "requests"),
+	})
+	m.deploy(ctx)
+	s.setPassword(planted("manifest", "password"))
+	return s
+}
+
+// setPassword deploys a password of the administrator, which the provider accepts from then on.
+func (s *ephemeralSite) setPassword(password string) {
+	GinkgoHelper()
+	deployed, _, _ := strings.Cut(s.Manifest, "greeting: ")
+	greeting, err := json.Marshal(password)
+	Expect(err).NotTo(HaveOccurred())
+	s.Manifest = deployed + "greeting: " + string(greeting) + "\n" // JSON is YAML
+	s.accept(password)
+}
+
+// accept makes the provider accept only this password.
+func (s *ephemeralSite) accept(password string) {
+	GinkgoHelper()
+	Expect(os.WriteFile(s.accepted, []byte(password), 0o600)).To(Succeed())
+}
+
+// bindRequest returns the parameters of create-binding, with a secret of the user.
+func (s *ephemeralSite) bindRequest(id string) object {
+	return s.Bind(id, object{
+		"context": object{"platform": "cloudfoundry"}, "service_id": s.ServiceID, "plan_id": s.PlanID,
+		"parameters": object{"secret": planted("parameters", "secret")},
+	})
+}
+
+// digest returns the hash of the password that the provider received for an entry.
+func (s *ephemeralSite) digest(name string) string {
+	GinkgoHelper()
+	var entry struct{ Digest string }
+	Expect(json.Unmarshal([]byte(read(filepath.Join(s.world.entries, name))), &entry)).To(Succeed())
+	return entry.Digest
+}
+
+func digestOf(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+
+// expectNowhere asserts that no byte that the commands left has a planted value: in a file of the world, also in
+// archives, in the database or in the bucket. It returns the number of files and archive entries.
+func (w *world) expectNowhere(ctx context.Context) (searched int) {
+	GinkgoHelper()
+	unwanted := []string{"rand.base64#"} // the key of a generated value
+	for _, value := range []string{
+		planted("manifest", "password"), planted("secrets", "password"), planted("environment", "token"),
+		planted("parameters", "secret"),
+	} {
+		unwanted = append(unwanted, formsOf(value)...)
+	}
+	search := func(where string, content []byte) {
+		GinkgoHelper()
+		for _, form := range unwanted {
+			Expect(bytes.Contains(content, []byte(form))).To(BeFalse(), "%s contains %s", where, form)
+		}
+		searched++
+	}
+	dirs := []string{w.dir, w.place}
+	if w.server != nil {
+		dirs = []string{w.dir, w.server.Dir}
+	}
+	for _, dir := range dirs {
+		Expect(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return nil //nolint:nilerr // a server may remove a file meanwhile
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return nil //nolint:nilerr // a server may remove a file meanwhile
+			}
+			search(path, content)
+			for name, unpacked := range unpack(content) {
+				search(path+" "+name, unpacked)
+			}
+			return nil
+		})).To(Succeed())
+	}
+	if w.kind == pg {
+		programs, err := filepath.Glob("/usr/lib/postgresql/*/bin/pg_dump")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(programs).NotTo(BeEmpty())
+		dump, err := exec.CommandContext(ctx, programs[len(programs)-1], "--dbname", w.server.DSN(w.place)).Output()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(dump)).To(ContainSubstring("terraform_remote_state"))
+		search("pg_dump", dump)
+	}
+	return searched
+}
+
+// unpack returns the content of a gzip file or of the entries of a zip file, by name. It returns nil for other files.
+func unpack(content []byte) map[string][]byte {
+	GinkgoHelper()
+	if compressed, err := gzip.NewReader(bytes.NewReader(content)); err == nil {
+		text, err := io.ReadAll(compressed)
+		Expect(err).NotTo(HaveOccurred())
+		return map[string][]byte{"gunzip": text}
+	}
+	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
+	if err != nil {
+		return nil
+	}
+	entries := map[string][]byte{}
+	for _, file := range archive.File {
+		reader, err := file.Open()
+		Expect(err).NotTo(HaveOccurred())
+		entries[file.Name], err = io.ReadAll(reader)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return entries
+}
+
+var _ = Describe("ephemeral variables", func() {
+	DescribeTable("are stored nowhere, and evaluated again",
+		func(ctx context.Context, kind string, encrypted bool) {
+			w := newWorld(ctx, kind)
+			if encrypted {
+				w.encrypt()
+			}
+			s := w.newEphemeralSite(ctx, false)
+			silent := func(got answer, exit int) answer {
+				GinkgoHelper()
+				expectNoLeak(got, exit, false)
+				w.expectNowhere(ctx)
+				return got
+			}
+			silent(s.call(ctx, createBinding, s.bindRequest("b-1")), 0)
+			Expect(s.digest("b-1-account")).To(Equal(digestOf(planted("environment", "token"))))
+			Expect(s.digest("b-1-user")).To(Equal(digestOf(planted("parameters", "secret"))))
+			Expect(s.digest("b-1-random")).NotTo(BeEmpty())
+			silent(s.call(ctx, createBinding, s.bindRequest("b-1")), 49)
+
+			exported := filepath.Join(w.dir, "export")
+			for _, command := range []string{
+				"bindings list --json", "bindings show b-1 --json", "bindings show b-1 --inputs", "metrics",
+				"bindings export " + exported, "bindings state pull b-1 --output " + exported + ".state",
+				"bindings state exec b-1 -- state list",
+			} {
+				silent(s.run(ctx, "", strings.Fields(command)...), 0)
+			}
+			Expect(read(exported)).NotTo(BeEmpty())
+
+			By("killing binds")
+			for id, where := range map[string]string{"b-2": beforeApply, "b-3": afterApply} {
+				got := s.killed(createBinding, s.bindRequest(id), where, theMachine)
+				Expect(leaks(got.Stderr)).To(BeEmpty(), "%s", got.Stderr)
+				w.expectNowhere(ctx)
+			}
+			for _, id := range []string{"b-2", "b-3"} {
+				w.ageLocks(id)
+				silent(s.call(ctx, deleteBinding, s.unbindParameters(id)), 0)
+			}
+
+			By("rotating the password of the administrator")
+			s.setPassword(planted("secrets", "password"))
+			got := silent(s.call(ctx, deleteBinding, s.unbindParameters("b-1")), 0)
+			Expect(got.Stderr).To(ContainSubstring("variable=secret"))
+			Expect(list(filepath.Join(w.dir, "requests"))).NotTo(BeEmpty())
+			Expect(read(filepath.Join(w.dir, "audit.log"))).NotTo(BeEmpty())
+			Expect(w.expectNowhere(ctx)).To(BeNumerically(">", 10))
+			w.expectNothingLeft()
+		},
+		Entry("on local", local, false),
+		Entry("on pg", pg, false),
+		Entry("on s3", s3, false),
+		Entry("on local with encryption", kit.Slow(), local, true),
+		Entry("on pg with encryption", kit.Slow(), pg, true),
+		Entry("on s3 with encryption", kit.Slow(), s3, true),
+	)
+
+	It("that a provider block reads are supplied if they cannot be evaluated", func(ctx context.Context) {
+		w := newWorld(ctx, local)
+		s := w.newEphemeralSite(ctx, true)
+		s.accept(planted("manifest", "password") + planted("parameters", "secret"))
+		expectNoLeak(s.call(ctx, createBinding, s.bindRequest("b-1")), 0, false)
+		got := expectNoLeak(s.call(ctx, deleteBinding, s.unbindParameters("b-1")), 1, false)
+		Expect(got.Stderr).To(ContainSubstring(`a provider block reads the ephemeral variable \"secret\" ` +
+			"(it was a parameter of the request), whose value is not stored"))
+		Expect(got.Stderr).To(ContainSubstring("service-adapter bindings delete b-1 --input secret=FILE"))
+		Expect(w.resources()).To(HaveLen(3))
+		inputs := GinkgoT().TempDir()
+		secret := writeInput(inputs, "secret", planted("parameters", "secret")+"\n")
+		admin := writeInput(inputs, "admin", planted("manifest", "password"))
+		remove := func(exit int, arguments ...string) answer {
+			GinkgoHelper()
+			arguments = append([]string{"bindings", "delete", "b-1"}, arguments...)
+			return expectNoLeak(s.run(ctx, "", arguments...), exit, false)
+		}
+		got = remove(1, "--input", "secret="+secret)
+		Expect(got.Stderr).To(ContainSubstring("--input administrator=FILE"))
+		got = remove(1, "--input", "secret="+secret, "--input", "path="+secret)
+		Expect(got.Stderr).To(ContainSubstring("--input path: the binding b-1 has no ephemeral input of this name; " +
+			"it has administrator, random, secret, source, token"))
+		Expect(w.resources()).To(HaveLen(3))
+		remove(0, "--input", "secret="+secret, "--input", "administrator="+admin)
+		w.expectNowhere(ctx)
+		w.expectNothingLeft()
+	})
+})
