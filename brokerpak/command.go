@@ -28,6 +28,11 @@ func (d *definition) generateTemplate(mapping mappingNode, action *Action) {
 			"locals and variables that they need, and it has %s; the adapter generates the resources", diag.Names(all))
 		return
 	}
+	if ephemeral := written.EphemeralVariables(); len(ephemeral) > 0 {
+		d.failf(mapping.posOf("command"), "conflict", "the template beside command must not declare ephemeral variables, "+
+			"because the command reads its inputs from files, and it declares %s", diag.Names(ephemeral))
+		return
+	}
 	if _, taken := action.Templates[hclfile.CommandFile]; taken {
 		d.failf(mapping.posOf("command"), "conflict", "the adapter generates the file %s of the template of a command",
 			hclfile.CommandFile)

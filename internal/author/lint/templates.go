@@ -43,6 +43,7 @@ func (c *serviceCheck) templates(name string, action *brokerpak.Action) {
 	c.providers(action, module)
 	c.modules(action, module)
 	checkCommands(c, action, module)
+	checkEphemeral(c, action, module)
 	if name == "provision" { // imports of the bind action have no effect
 		checkImports(c, action, module)
 		c.provisionTemplate(action, module)
