@@ -343,3 +343,150 @@ var _ = Describe("ephemeral variables", func() {
 		w.expectNothingLeft()
 	})
 })
+
+// ephemeralInstancePak returns the directory of a pak whose provision template has the variables of the bind template:
+// "administrator" of the configuration, which the provider block reads, "token" of the configuration, "secret" of the
+// user, which the provider block reads if readsParameter is set, and "random", which is generated.
+func ephemeralInstancePak(readsParameter bool) string {
+	GinkgoHelper()
+	source := filepath.Join(suite.dir, fmt.Sprintf("ephemeral-instance-%t", readsParameter))
+	pak := filepath.Join(suite.dir, "pak-"+filepath.Base(source))
+	if _, err := os.Stat(pak); err == nil {
+		return pak
+	}
+	Expect(os.MkdirAll(source, 0o700)).To(Succeed())
+	manifest := read(kit.Path("spec", "acceptance", "testdata", "paks", "entries", "manifest.yml"))
+	for name, text := range map[string]string{
+		"manifest.yml": strings.ReplaceAll(manifest, "entries.yml", "ephemeral.yml"),
+		"ephemeral.yml": `version: 1
+name: entries
+id: ` + entriesService + `
+description: A service with secrets that must not be stored
+display_name: Ephemeral
+image_url: https://example.com/x.png
+documentation_url: https://example.com
+support_url: https://example.com
+plan_updateable: true
+plans:
+- {name: standard, id: ` + entriesPlan + `, description: One, display_name: One}
+provision:
+  user_inputs:
+  - {field_name: path, type: string, required: true, details: The directory}
+  - {field_name: password_file, type: string, required: true, details: The accepted password}
+  - {field_name: note, type: string, default: "", details: A text}
+  - {field_name: secret, type: string, default: "", details: A secret of the user}
+  computed_inputs:
+  - {name: name, type: string, default: '${request.instance_id}', overwrite: true}
+  - {name: administrator, type: string, default: '${config("entries.administrator")}', overwrite: true}
+  - {name: token, type: string, default: '${config("entries.greeting")}', overwrite: true}
+  - {name: random, type: string, default: '${rand.base64(12)}', overwrite: true}
+  bosh:
+    manifest: |
+      instance_groups:
+      - name: server
+        jobs: [{name: server}]
+  template: |` + ephemeralTemplate(readsParameter) + `
+    variable "note" {}
+    resource "directory_entry" "note" {
+      path    = var.path
+      name    = "${var.name}-note"
+      content = var.note
+    }
+  outputs:
+  - {field_name: secret, type: string, details: The secret of the account}
+bind: {}
+`,
+	} {
+		Expect(os.WriteFile(filepath.Join(source, name), []byte(text), 0o600)).To(Succeed())
+	}
+	return makePak(source, kit.Newest)
+}
+
+var _ = Describe("ephemeral variables of instances", func() {
+	// provisioned returns a machine whose instance does not exist yet, and the request that creates or changes it.
+	provisioned := func(w *world, readsParameter bool) (*ephemeralSite, func(parameters object) object) {
+		GinkgoHelper()
+		m := w.bareMachine()
+		s := &ephemeralSite{machine: m, accepted: filepath.Join(GinkgoT().TempDir(), "accepted")}
+		m.env = append(m.env, "GSB_ENTRIES_GREETING="+planted("environment", "token"),
+			"GSB_ENTRIES_ADMINISTRATOR="+planted("manifest", "password"))
+		m.set(object{
+			"paks": []string{ephemeralInstancePak(readsParameter)}, "log_level": "debug",
+			"services": object{"entries": object{
+				"provision_defaults": object{"path": w.entries, "password_file": s.accepted},
+			}},
+			"audit_log":       filepath.Join(w.dir, "audit.log"),
+			"record_requests": filepath.Join(w.dir, "requests"),
+		})
+		return s, func(parameters object) object {
+			return m.Generate(object{
+				"context": object{"platform": "cloudfoundry"}, "service_id": m.ServiceID, "plan_id": m.PlanID,
+				"parameters": parameters,
+			})
+		}
+	}
+
+	DescribeTable("are stored nowhere, and evaluated again",
+		func(ctx context.Context, kind string) {
+			w := newWorld(ctx, kind)
+			s, request := provisioned(w, false)
+			s.accept(planted("manifest", "password"))
+			silent := func(got answer) answer {
+				GinkgoHelper()
+				expectNoLeak(got, 0, false)
+				w.expectNowhere(ctx)
+				return got
+			}
+			got := silent(s.call(ctx, generateManifest, request(object{"secret": planted("parameters", "secret")})))
+			Expect(s.digest("inst-1-account")).To(Equal(digestOf(planted("environment", "token"))))
+			Expect(s.digest("inst-1-user")).To(Equal(digestOf(planted("parameters", "secret"))))
+			Expect(s.digest("inst-1-random")).NotTo(BeEmpty())
+			Expect(s.Deploy(got.Stdout)).To(Succeed())
+
+			By("checking for pending changes, and changing another input")
+			same := silent(s.call(ctx, generateManifest, s.Generate(object{})))
+			var after struct{ Manifest string }
+			Expect(json.Unmarshal([]byte(same.Stdout), &after)).To(Succeed())
+			Expect(after.Manifest).To(MatchYAML(s.Manifest))
+			got = silent(s.call(ctx, generateManifest, request(object{"note": "another"})))
+			Expect(got.Stderr).To(ContainSubstring("command=apply"))
+			Expect(s.Deploy(got.Stdout)).To(Succeed())
+			Expect(s.digest("inst-1-user")).To(Equal(digestOf(planted("parameters", "secret"))))
+			got = silent(s.call(ctx, generateManifest, request(object{"note": "another"})))
+			Expect(got.Stderr).NotTo(ContainSubstring("command=apply"), "the values of ephemeral variables are not compared")
+
+			for _, command := range []string{
+				"instance list --json", "instance show inst-1 --json", "instance show inst-1 --inputs",
+				"instance apply inst-1", "instance apply inst-1 --dry-run", "instance drift inst-1",
+				"instance upgrade inst-1", "bindings export " + filepath.Join(w.dir, "export"),
+				"instance state exec inst-1 -- plan -no-color",
+			} {
+				silent(s.run(ctx, "", strings.Fields(command)...))
+			}
+			s.killed(generateManifest, request(object{"note": "third", "secret": planted("parameters", "secret")}),
+				beforeApply, theMachine)
+			w.expectNowhere(ctx)
+			w.ageLocks("inst-1")
+			silent(s.run(ctx, "", "instance", "destroy", "inst-1"))
+			w.expectNothingLeft()
+		},
+		Entry("on local", local),
+		Entry("on pg", kit.Slow(), pg),
+	)
+
+	It("that a provider block reads are supplied if they cannot be evaluated", func(ctx context.Context) {
+		w := newWorld(ctx, local)
+		s, request := provisioned(w, true)
+		s.accept(planted("manifest", "password") + planted("parameters", "secret"))
+		got := expectNoLeak(s.call(ctx, generateManifest,
+			request(object{"secret": planted("parameters", "secret")})), 0, false)
+		Expect(s.Deploy(got.Stdout)).To(Succeed())
+		got = expectNoLeak(s.run(ctx, "", "instance", "destroy", "inst-1"), 1, false)
+		Expect(got.Stderr).To(ContainSubstring(`service-adapter instance destroy inst-1 --input secret=FILE`))
+		Expect(w.resources()).To(HaveLen(4))
+		secret := writeInput(GinkgoT().TempDir(), "secret", planted("parameters", "secret"))
+		expectNoLeak(s.run(ctx, "", "instance", "destroy", "inst-1", "--input", "secret="+secret), 0, false)
+		w.expectNowhere(ctx)
+		w.expectNothingLeft()
+	})
+})
