@@ -22,11 +22,11 @@ import (
 )
 
 // ephemeralTemplate is a template with ephemeral variables. The provider block reads "administrator" and, if
-// readsParameter is set, the parameter "secret". All of them but "administrator" are values of write-only attributes.
+// readsParameter is set, the parameter "phrase". All of them but "administrator" are values of write-only attributes.
 func ephemeralTemplate(readsParameter bool) string {
 	password, locals := "var.administrator", ""
 	if readsParameter {
-		password, locals = "local.password", `locals { password = "${var.administrator}${var.secret}" }`
+		password, locals = "local.password", `locals { password = "${var.administrator}${var.phrase}" }`
 	}
 	return `
     terraform {
@@ -45,7 +45,7 @@ func ephemeralTemplate(readsParameter bool) string {
       sensitive = true
     }
     variable "token" { ephemeral = true }
-    variable "secret" { ephemeral = true }
+    variable "phrase" { ephemeral = true }
     variable "random" { ephemeral = true }
     ` + locals + `
     provider "directory" {
@@ -60,7 +60,7 @@ func ephemeralTemplate(readsParameter bool) string {
     resource "directory_entry" "user" {
       path                = var.path
       name                = "${var.name}-user"
-      password_wo         = var.secret
+      password_wo         = var.phrase
       password_wo_version = "1"
     }
     resource "directory_entry" "random" {
@@ -76,7 +76,7 @@ func ephemeralTemplate(readsParameter bool) string {
 }
 
 // ephemeralPak returns the directory of a pak whose bind action has ephemeral variables: "administrator" of the
-// deployed manifest, "token" of the operator's configuration, "secret" of the user and "random", which is generated.
+// deployed manifest, "token" of the operator's configuration, "phrase" of the user and "random", which is generated.
 func ephemeralPak(readsParameter bool) string {
 	GinkgoHelper()
 	source := filepath.Join(suite.dir, fmt.Sprintf("ephemeral-%t", readsParameter))
@@ -109,7 +109,7 @@ bind:
   user_inputs:
   - {field_name: path, type: string, required: true, details: The directory}
   - {field_name: password_file, type: string, required: true, details: The accepted password}
-  - {field_name: secret, type: string, default: "", details: A secret of the user}
+  - {field_name: phrase, type: string, default: "", details: A secret of the user}
   computed_inputs:
   - {name: name, type: string, default: '${request.binding_id}', overwrite: true}
   - {name: source, type: string, default: '${manifest.get("/greeting")}', overwrite: true}
@@ -136,7 +136,7 @@ func (w *world) newEphemeralSite(ctx context.Context, readsParameter bool) *ephe
 	GinkgoHelper()
 	m := w.bareMachine()
 	s := &ephemeralSite{machine: m, accepted: filepath.Join(GinkgoT().TempDir(), "accepted")}
-	m.env = append(m.env, "GSB_ENTRIES_GREETING="+planted("environment", "token"))
+	m.env = append(m.env, "GSB_ENTRIES_GREETING="+ephemeralValue("configuration"))
 	m.set(object{
 		"paks": []string{ephemeralPak(readsParameter)}, "log_level": "debug",
 		"services": object{"entries": object{
@@ -146,7 +146,7 @@ func (w *world) newEphemeralSite(ctx context.Context, readsParameter bool) *ephe
 		"record_requests": filepath.Join(w.dir, "requests"),
 	})
 	m.deploy(ctx)
-	s.setPassword(planted("manifest", "password"))
+	s.setPassword(ephemeralValue("administrator"))
 	return s
 }
 
@@ -170,7 +170,7 @@ func (s *ephemeralSite) accept(password string) {
 func (s *ephemeralSite) bindRequest(id string) object {
 	return s.Bind(id, object{
 		"context": object{"platform": "cloudfoundry"}, "service_id": s.ServiceID, "plan_id": s.PlanID,
-		"parameters": object{"secret": planted("parameters", "secret")},
+		"parameters": object{"phrase": ephemeralValue("parameter")},
 	})
 }
 
@@ -184,22 +184,46 @@ func (s *ephemeralSite) digest(name string) string {
 
 func digestOf(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
 
-// expectNowhere asserts that no byte that the commands left has a planted value: in a file of the world, also in
+// ephemeralCore returns the part of ephemeralValue that no program escapes, however often a value is encoded in JSON.
+func ephemeralCore(from string) string { return "Core4711of" + from + "Value" }
+
+// ephemeralValue returns the value of an ephemeral variable, with characters that programs escape.
+func ephemeralValue(from string) string { return `é "<` + ephemeralCore(from) + `>" ?` }
+
+// ephemeralLeaks returns the values of ephemeral variables that a text contains: as they are, escaped, in hexadecimal
+// and in base64, and the keys of generated values in records.
+func ephemeralLeaks(content []byte) []string {
+	found := []string{}
+	for _, from := range []string{"administrator", "rotated", "configuration", "parameter"} {
+		core := ephemeralCore(from)
+		for _, form := range append(formsOf(core), fmt.Sprintf("%x", core)) {
+			if bytes.Contains(content, []byte(form)) {
+				found = append(found, form)
+			}
+		}
+	}
+	if bytes.Contains(content, []byte("rand.base64#")) {
+		found = append(found, "rand.base64#")
+	}
+	return found
+}
+
+// expectSilent asserts the exit status of a command and that its output shows no ephemeral value, and returns the
+// answer.
+func expectSilent(got answer, exit int) answer {
+	GinkgoHelper()
+	Expect(got.Exit).To(Equal(exit), "%+v", got)
+	Expect(ephemeralLeaks([]byte(got.Stdout+got.Stderr))).To(BeEmpty())
+	return got
+}
+
+// expectNowhere asserts that no byte that the commands left has an ephemeral value: in a file of the world, also in
 // archives, in the database or in the bucket. It returns the number of files and archive entries.
 func (w *world) expectNowhere(ctx context.Context) (searched int) {
 	GinkgoHelper()
-	unwanted := []string{"rand.base64#"} // the key of a generated value
-	for _, value := range []string{
-		planted("manifest", "password"), planted("secrets", "password"), planted("environment", "token"),
-		planted("parameters", "secret"),
-	} {
-		unwanted = append(unwanted, formsOf(value)...)
-	}
 	search := func(where string, content []byte) {
 		GinkgoHelper()
-		for _, form := range unwanted {
-			Expect(bytes.Contains(content, []byte(form))).To(BeFalse(), "%s contains %s", where, form)
-		}
+		Expect(ephemeralLeaks(content)).To(BeEmpty(), where)
 		searched++
 	}
 	dirs := []string{w.dir, w.place}
@@ -266,13 +290,13 @@ var _ = Describe("ephemeral variables", func() {
 			s := w.newEphemeralSite(ctx, false)
 			silent := func(got answer, exit int) answer {
 				GinkgoHelper()
-				expectNoLeak(got, exit, false)
+				expectSilent(got, exit)
 				w.expectNowhere(ctx)
 				return got
 			}
 			silent(s.call(ctx, createBinding, s.bindRequest("b-1")), 0)
-			Expect(s.digest("b-1-account")).To(Equal(digestOf(planted("environment", "token"))))
-			Expect(s.digest("b-1-user")).To(Equal(digestOf(planted("parameters", "secret"))))
+			Expect(s.digest("b-1-account")).To(Equal(digestOf(ephemeralValue("configuration"))))
+			Expect(s.digest("b-1-user")).To(Equal(digestOf(ephemeralValue("parameter"))))
 			Expect(s.digest("b-1-random")).NotTo(BeEmpty())
 			silent(s.call(ctx, createBinding, s.bindRequest("b-1")), 49)
 
@@ -289,7 +313,7 @@ var _ = Describe("ephemeral variables", func() {
 			By("killing binds")
 			for id, where := range map[string]string{"b-2": beforeApply, "b-3": afterApply} {
 				got := s.killed(createBinding, s.bindRequest(id), where, theMachine)
-				Expect(leaks(got.Stderr)).To(BeEmpty(), "%s", got.Stderr)
+				Expect(ephemeralLeaks([]byte(got.Stderr))).To(BeEmpty())
 				w.expectNowhere(ctx)
 			}
 			for _, id := range []string{"b-2", "b-3"} {
@@ -298,9 +322,9 @@ var _ = Describe("ephemeral variables", func() {
 			}
 
 			By("rotating the password of the administrator")
-			s.setPassword(planted("secrets", "password"))
+			s.setPassword(ephemeralValue("rotated"))
 			got := silent(s.call(ctx, deleteBinding, s.unbindParameters("b-1")), 0)
-			Expect(got.Stderr).To(ContainSubstring("variable=secret"))
+			Expect(got.Stderr).To(ContainSubstring("variable=phrase"))
 			Expect(list(filepath.Join(w.dir, "requests"))).NotTo(BeEmpty())
 			Expect(read(filepath.Join(w.dir, "audit.log"))).NotTo(BeEmpty())
 			Expect(w.expectNowhere(ctx)).To(BeNumerically(">", 10))
@@ -317,35 +341,35 @@ var _ = Describe("ephemeral variables", func() {
 	It("that a provider block reads are supplied if they cannot be evaluated", func(ctx context.Context) {
 		w := newWorld(ctx, local)
 		s := w.newEphemeralSite(ctx, true)
-		s.accept(planted("manifest", "password") + planted("parameters", "secret"))
-		expectNoLeak(s.call(ctx, createBinding, s.bindRequest("b-1")), 0, false)
-		got := expectNoLeak(s.call(ctx, deleteBinding, s.unbindParameters("b-1")), 1, false)
-		Expect(got.Stderr).To(ContainSubstring(`a provider block reads the ephemeral variable \"secret\" ` +
+		s.accept(ephemeralValue("administrator") + ephemeralValue("parameter"))
+		expectSilent(s.call(ctx, createBinding, s.bindRequest("b-1")), 0)
+		got := expectSilent(s.call(ctx, deleteBinding, s.unbindParameters("b-1")), 1)
+		Expect(got.Stderr).To(ContainSubstring(`a provider block reads the ephemeral variable \"phrase\" ` +
 			"(it was a parameter of the request), whose value is not stored"))
-		Expect(got.Stderr).To(ContainSubstring("service-adapter bindings delete b-1 --input secret=FILE"))
+		Expect(got.Stderr).To(ContainSubstring("service-adapter bindings delete b-1 --input phrase=FILE"))
 		Expect(w.resources()).To(HaveLen(3))
 		inputs := GinkgoT().TempDir()
-		secret := writeInput(inputs, "secret", planted("parameters", "secret")+"\n")
-		admin := writeInput(inputs, "admin", planted("manifest", "password"))
+		secret := writeInput(inputs, "secret", ephemeralValue("parameter")+"\n")
+		admin := writeInput(inputs, "admin", ephemeralValue("administrator"))
 		remove := func(exit int, arguments ...string) answer {
 			GinkgoHelper()
 			arguments = append([]string{"bindings", "delete", "b-1"}, arguments...)
-			return expectNoLeak(s.run(ctx, "", arguments...), exit, false)
+			return expectSilent(s.run(ctx, "", arguments...), exit)
 		}
-		got = remove(1, "--input", "secret="+secret)
+		got = remove(1, "--input", "phrase="+secret)
 		Expect(got.Stderr).To(ContainSubstring("--input administrator=FILE"))
-		got = remove(1, "--input", "secret="+secret, "--input", "path="+secret)
+		got = remove(1, "--input", "phrase="+secret, "--input", "path="+secret)
 		Expect(got.Stderr).To(ContainSubstring("--input path: the binding b-1 has no ephemeral input of this name; " +
-			"it has administrator, random, secret, source, token"))
+			"it has administrator, phrase, random, source, token"))
 		Expect(w.resources()).To(HaveLen(3))
-		remove(0, "--input", "secret="+secret, "--input", "administrator="+admin)
+		remove(0, "--input", "phrase="+secret, "--input", "administrator="+admin)
 		w.expectNowhere(ctx)
 		w.expectNothingLeft()
 	})
 })
 
 // ephemeralInstancePak returns the directory of a pak whose provision template has the variables of the bind template:
-// "administrator" of the configuration, which the provider block reads, "token" of the configuration, "secret" of the
+// "administrator" of the configuration, which the provider block reads, "token" of the configuration, "phrase" of the
 // user, which the provider block reads if readsParameter is set, and "random", which is generated.
 func ephemeralInstancePak(readsParameter bool) string {
 	GinkgoHelper()
@@ -374,7 +398,7 @@ provision:
   - {field_name: path, type: string, required: true, details: The directory}
   - {field_name: password_file, type: string, required: true, details: The accepted password}
   - {field_name: note, type: string, default: "", details: A text}
-  - {field_name: secret, type: string, default: "", details: A secret of the user}
+  - {field_name: phrase, type: string, default: "", details: A secret of the user}
   computed_inputs:
   - {name: name, type: string, default: '${request.instance_id}', overwrite: true}
   - {name: administrator, type: string, default: '${config("entries.administrator")}', overwrite: true}
@@ -408,8 +432,8 @@ var _ = Describe("ephemeral variables of instances", func() {
 		GinkgoHelper()
 		m := w.bareMachine()
 		s := &ephemeralSite{machine: m, accepted: filepath.Join(GinkgoT().TempDir(), "accepted")}
-		m.env = append(m.env, "GSB_ENTRIES_GREETING="+planted("environment", "token"),
-			"GSB_ENTRIES_ADMINISTRATOR="+planted("manifest", "password"))
+		m.env = append(m.env, "GSB_ENTRIES_GREETING="+ephemeralValue("configuration"),
+			"GSB_ENTRIES_ADMINISTRATOR="+ephemeralValue("administrator"))
 		m.set(object{
 			"paks": []string{ephemeralInstancePak(readsParameter)}, "log_level": "debug",
 			"services": object{"entries": object{
@@ -430,16 +454,16 @@ var _ = Describe("ephemeral variables of instances", func() {
 		func(ctx context.Context, kind string) {
 			w := newWorld(ctx, kind)
 			s, request := provisioned(w, false)
-			s.accept(planted("manifest", "password"))
+			s.accept(ephemeralValue("administrator"))
 			silent := func(got answer) answer {
 				GinkgoHelper()
-				expectNoLeak(got, 0, false)
+				expectSilent(got, 0)
 				w.expectNowhere(ctx)
 				return got
 			}
-			got := silent(s.call(ctx, generateManifest, request(object{"secret": planted("parameters", "secret")})))
-			Expect(s.digest("inst-1-account")).To(Equal(digestOf(planted("environment", "token"))))
-			Expect(s.digest("inst-1-user")).To(Equal(digestOf(planted("parameters", "secret"))))
+			got := silent(s.call(ctx, generateManifest, request(object{"phrase": ephemeralValue("parameter")})))
+			Expect(s.digest("inst-1-account")).To(Equal(digestOf(ephemeralValue("configuration"))))
+			Expect(s.digest("inst-1-user")).To(Equal(digestOf(ephemeralValue("parameter"))))
 			Expect(s.digest("inst-1-random")).NotTo(BeEmpty())
 			Expect(s.Deploy(got.Stdout)).To(Succeed())
 
@@ -448,10 +472,11 @@ var _ = Describe("ephemeral variables of instances", func() {
 			var after struct{ Manifest string }
 			Expect(json.Unmarshal([]byte(same.Stdout), &after)).To(Succeed())
 			Expect(after.Manifest).To(MatchYAML(s.Manifest))
+			Expect(ephemeralLeaks([]byte(s.Manifest))).To(BeEmpty())
 			got = silent(s.call(ctx, generateManifest, request(object{"note": "another"})))
 			Expect(got.Stderr).To(ContainSubstring("command=apply"))
 			Expect(s.Deploy(got.Stdout)).To(Succeed())
-			Expect(s.digest("inst-1-user")).To(Equal(digestOf(planted("parameters", "secret"))))
+			Expect(s.digest("inst-1-user")).To(Equal(digestOf(ephemeralValue("parameter"))))
 			got = silent(s.call(ctx, generateManifest, request(object{"note": "another"})))
 			Expect(got.Stderr).NotTo(ContainSubstring("command=apply"), "the values of ephemeral variables are not compared")
 
@@ -463,7 +488,7 @@ var _ = Describe("ephemeral variables of instances", func() {
 			} {
 				silent(s.run(ctx, "", strings.Fields(command)...))
 			}
-			s.killed(generateManifest, request(object{"note": "third", "secret": planted("parameters", "secret")}),
+			s.killed(generateManifest, request(object{"note": "third", "phrase": ephemeralValue("parameter")}),
 				beforeApply, theMachine)
 			w.expectNowhere(ctx)
 			w.ageLocks("inst-1")
@@ -477,15 +502,15 @@ var _ = Describe("ephemeral variables of instances", func() {
 	It("that a provider block reads are supplied if they cannot be evaluated", func(ctx context.Context) {
 		w := newWorld(ctx, local)
 		s, request := provisioned(w, true)
-		s.accept(planted("manifest", "password") + planted("parameters", "secret"))
-		got := expectNoLeak(s.call(ctx, generateManifest,
-			request(object{"secret": planted("parameters", "secret")})), 0, false)
+		s.accept(ephemeralValue("administrator") + ephemeralValue("parameter"))
+		got := expectSilent(s.call(ctx, generateManifest,
+			request(object{"phrase": ephemeralValue("parameter")})), 0)
 		Expect(s.Deploy(got.Stdout)).To(Succeed())
-		got = expectNoLeak(s.run(ctx, "", "instance", "destroy", "inst-1"), 1, false)
-		Expect(got.Stderr).To(ContainSubstring(`service-adapter instance destroy inst-1 --input secret=FILE`))
+		got = expectSilent(s.run(ctx, "", "instance", "destroy", "inst-1"), 1)
+		Expect(got.Stderr).To(ContainSubstring(`service-adapter instance destroy inst-1 --input phrase=FILE`))
 		Expect(w.resources()).To(HaveLen(4))
-		secret := writeInput(GinkgoT().TempDir(), "secret", planted("parameters", "secret"))
-		expectNoLeak(s.run(ctx, "", "instance", "destroy", "inst-1", "--input", "secret="+secret), 0, false)
+		secret := writeInput(GinkgoT().TempDir(), "secret", ephemeralValue("parameter"))
+		expectSilent(s.run(ctx, "", "instance", "destroy", "inst-1", "--input", "phrase="+secret), 0)
 		w.expectNowhere(ctx)
 		w.expectNothingLeft()
 	})
