@@ -104,11 +104,11 @@ func stickyValues(in *inputs, values, requested map[string]any) map[string]any {
 	for _, variable := range slices.Concat(in.Service.Provision.PlanInputs, in.Service.Provision.UserInputs) {
 		item, exists := values[variable.Name]
 		_, changed := requested[variable.Name]
-		if exists && variable.Sticky && !changed && in.bosh.SecretOf(variable.Name) == nil &&
-			!in.isEphemeral(variable.Name) {
+		if exists && variable.Sticky && !changed && in.bosh.SecretOf(variable.Name) == nil {
 			sticky[variable.Name] = item
 		}
 	}
+	maps.DeleteFunc(sticky, func(name string, _ any) bool { return in.isEphemeral(name) })
 	return sticky
 }
 

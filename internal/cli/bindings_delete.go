@@ -260,6 +260,9 @@ func (r *removal) checkArgs(command *cobra.Command, ids []string) error {
 	case len(r.inputs) > 0 && r.forget:
 		return errors.New("--input and --forget exclude each other")
 	}
+	if err := r.checkInputs(); err != nil {
+		return err
+	}
 	return r.selection.checkArgs(command, ids)
 }
 

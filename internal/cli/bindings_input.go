@@ -22,22 +22,31 @@ func (r *removal) addInputFlag(command *cobra.Command) {
 		"the file with the value of an ephemeral input, as `NAME=FILE`; can be repeated")
 }
 
-// readInputs returns the texts of --input by the name of the input, and nil without the flag. It returns an error if an
-// argument is not NAME=FILE, if a name is repeated, if a file cannot be read, is larger than maxInput or is not text,
-// and if all users can access it.
+// checkInputs returns an error if an argument of --input is not NAME=FILE or repeats a name.
+func (r *removal) checkInputs() error {
+	names := map[string]bool{}
+	for _, argument := range r.inputs {
+		name, path, _ := strings.Cut(argument, "=")
+		switch {
+		case name == "" || path == "":
+			return fmt.Errorf("--input %q must be NAME=FILE: the name of an input and a file", argument)
+		case names[name]:
+			return fmt.Errorf("--input %s is set twice", name)
+		}
+		names[name] = true
+	}
+	return nil
+}
+
+// readInputs returns the texts of --input by the name of the input, and nil without the flag. It returns an error if a
+// file cannot be read, is larger than maxInput or is not text, and if all users can access it.
 func (r *removal) readInputs(ctx context.Context) (map[string]string, error) {
 	if len(r.inputs) == 0 {
 		return nil, nil
 	}
 	texts := map[string]string{}
 	for _, argument := range r.inputs {
-		name, path, ok := strings.Cut(argument, "=")
-		if !ok || name == "" || path == "" {
-			return nil, fmt.Errorf("--input %q must be NAME=FILE: the name of an input and a file", argument)
-		}
-		if _, repeated := texts[name]; repeated {
-			return nil, fmt.Errorf("--input %s is set twice", name)
-		}
+		name, path, _ := strings.Cut(argument, "=") // checkInputs has checked the form
 		text, err := ctxio.Await(ctx, func() ([]byte, error) { return readInput(path) })
 		if err != nil {
 			return nil, fmt.Errorf("--input %s: %w", name, err)

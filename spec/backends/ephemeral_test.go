@@ -213,7 +213,7 @@ func ephemeralLeaks(content []byte) []string {
 func expectSilent(got answer, exit int) answer {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(exit), "%+v", got)
-	Expect(ephemeralLeaks([]byte(got.Stdout+got.Stderr))).To(BeEmpty())
+	Expect(ephemeralLeaks([]byte(got.Stdout + got.Stderr))).To(BeEmpty())
 	return got
 }
 
@@ -299,6 +299,9 @@ var _ = Describe("ephemeral variables", func() {
 			Expect(s.digest("b-1-user")).To(Equal(digestOf(ephemeralValue("parameter"))))
 			Expect(s.digest("b-1-random")).NotTo(BeEmpty())
 			silent(s.call(ctx, createBinding, s.bindRequest("b-1")), 49)
+			silent(s.call(ctx, createBinding, s.Bind("b-1", object{"parameters": object{
+				"phrase": ephemeralValue("parameter"), "unknown": 1,
+			}})), 1)
 
 			exported := filepath.Join(w.dir, "export")
 			for _, command := range []string{
