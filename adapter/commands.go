@@ -158,6 +158,7 @@ func (e *execution) dashboardURL(raw serviceadapter.DashboardUrlJSONParams) (any
 		return nil, err
 	}
 	view := &instance.View{Manifest: []byte(raw.Manifest), Record: stored}
+	e.session.MaskDeployed(view, chosen)
 	if view.ForeignInstance, err = e.session.ForeignInstance(chosen); err != nil {
 		return nil, err
 	}

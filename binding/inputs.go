@@ -12,6 +12,7 @@ import (
 	"service-adapter/internal/engine/opentofu"
 	"service-adapter/internal/instance"
 	"service-adapter/internal/record"
+	"service-adapter/internal/redact"
 	"service-adapter/internal/vars"
 )
 
@@ -107,6 +108,24 @@ func withoutParameters(body map[string]any, omit func(name string) bool) map[str
 	body = maps.Clone(body)
 	body["parameters"] = kept
 	return body
+}
+
+// MaskEphemeral adds the values of the ephemeral inputs of the bind action to the secrets, as far as they can be
+// evaluated without parameters, so that they are masked also if the request fails. It does nothing if the request has
+// no Service or the bind action has no ephemeral inputs. Otherwise the request must have an Instance.
+func (r *Request) MaskEphemeral(secrets *redact.Secrets) {
+	if r.Service == nil {
+		return
+	}
+	names := r.Service.Bind.EphemeralInputs()
+	if len(names) == 0 {
+		return
+	}
+	details, _ := r.Instance.Details(r.Service, r.Environment) // without them, fewer inputs can be evaluated
+	scope := r.definitionScope(details)
+	for _, name := range names {
+		secrets.Add(scope.Values[name])
+	}
 }
 
 // liveInputs returns the inputs of the action whose values were evaluated from an expression over the running instance,

@@ -15,8 +15,8 @@ import (
 // and adds to its ComputedInputs the inputs that contain the values of the outputs. mapping contains the nodes of the
 // section. generateTemplate reports errors at the same time: a command that is not an executable of the pak (see
 // checkCommand), and those of commandTemplate; the file is generated all the same. It generates nothing, and reports
-// the reason, if another file of the template declares resources, data sources or modules, or has the name of the
-// generated file. Without a command, it only reports the errors of reportValues.
+// the reason, if another file of the template declares resources, data sources, modules or ephemeral variables, or has
+// the name of the generated file. Without a command, it only reports the errors of reportValues.
 func (d *definition) generateTemplate(mapping mappingNode, action *Action) {
 	if action.Command == "" {
 		d.reportValues(mapping, action)
@@ -29,8 +29,8 @@ func (d *definition) generateTemplate(mapping mappingNode, action *Action) {
 		return
 	}
 	if ephemeral := written.EphemeralVariables(); len(ephemeral) > 0 {
-		d.failf(mapping.posOf("command"), "conflict", "the template beside command must not declare ephemeral variables, "+
-			"because the command reads its inputs from files, and it declares %s", diag.Names(ephemeral))
+		d.failf(mapping.posOf("command"), "conflict", "the template beside command must not declare ephemeral "+
+			"variables, because the command reads its inputs from files, and it declares %s", diag.Names(ephemeral))
 		return
 	}
 	if _, taken := action.Templates[hclfile.CommandFile]; taken {

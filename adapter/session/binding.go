@@ -51,6 +51,7 @@ func (s *Session) CompleteBind(request *binding.Request, size int) error {
 	request.Defaults, err = s.Values().BindDefaults(chosen.Service)
 	s.maskInputs(&chosen.Service.Bind,
 		request.Parameters, request.Defaults, chosen.Plan.Properties, chosen.Plan.BindOverrides)
+	request.MaskEphemeral(s.Secrets)
 	return err
 }
 
@@ -94,6 +95,7 @@ func (s *Session) CompleteUnbind(request *binding.Request) error {
 			s.Logger.Warn("the defaults of the provision action are not readable", "error", err)
 		}
 	}
+	request.MaskEphemeral(s.Secrets)
 	return nil
 }
 

@@ -8,10 +8,12 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/adapter/input"
+	"service-adapter/binding"
 	"service-adapter/brokerpak"
 	"service-adapter/internal/engine/lifecycle"
 	"service-adapter/internal/engine/provision"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/instance"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 	"service-adapter/manifestgen"
@@ -82,10 +84,25 @@ func (s *Session) CompleteManifest(request *manifestgen.Request, size int) (err 
 		}
 		request.PreviousProperties = previous.Properties
 	}
+	if request.PreviousManifest != "" {
+		s.MaskDeployed(&instance.View{
+			Manifest: []byte(request.PreviousManifest), Secrets: request.PreviousSecrets, Record: request.Record,
+		}, chosen)
+	}
 	request.Defaults, err = s.Values().ProvisionDefaults(chosen.Service)
 	s.maskInputs(&chosen.Service.Provision,
 		append(request.Defaults, request.Parameters, chosen.Plan.Properties, chosen.Plan.ProvisionOverrides)...)
 	return err
+}
+
+// MaskDeployed registers the values that the ephemeral inputs of the bind action have in a deployed manifest for
+// masking, because a recording of a request contains the manifest. chosen must have a pak and a service.
+func (s *Session) MaskDeployed(view *instance.View, chosen *Selection) {
+	bind := binding.Request{
+		Service: chosen.Service, Plan: chosen.Plan, ServiceID: chosen.ServiceID, PlanID: chosen.PlanID,
+		Environment: s.Values().Environment(chosen.Pak), Instance: view,
+	}
+	bind.MaskEphemeral(s.Secrets)
 }
 
 // AddSecrets registers the secrets of an instance for masking: the values in sent, which the broker sent, and those in

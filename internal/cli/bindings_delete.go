@@ -53,7 +53,6 @@ OpenTofu can never destroy them, because a server no longer exists.` +
 	command.Flags().StringVar(&flags.platform.directorFile, "director", "",
 		"a file with the address and credentials of the Director, to evaluate inputs for the running instance")
 	flags.addSecretsFlag(command)
-	flags.addInputFlag(command)
 	run := batch{streams: streams}
 	var running *states.Running
 	run.selectItems = func(
@@ -102,10 +101,8 @@ for a pipe.
 
 Otherwise --director is for an instance that still runs: with --force, the inputs of its bindings are evaluated again,
 as "bindings delete" does, and the secret inputs of the errand apply-instance are read from the deployed manifest, with
-the values of references in the file of --secrets. What cannot be evaluated is an error and is left unchanged.
-
---input NAME=FILE supplies the value of an input of the instance that is an ephemeral variable of the template; see
-"bindings delete". It does not apply to the bindings that --force deletes.
+the values of references in the file of --secrets. What cannot be evaluated is an error and is left unchanged. --input
+NAME=FILE supplies an ephemeral variable of the instance's template, as for "bindings delete".
 
 --forget deletes the state of an instance and leaves its resources in place; it prints their addresses. With --force it
 also forgets an instance that has bindings, and leaves the bindings as they are.` +
@@ -115,7 +112,6 @@ also forgets an instance that has bindings, and leaves the bindings as they are.
 	}
 	flags.addFlags(command)
 	flags.addGoneFlags(command)
-	flags.addInputFlag(command)
 	command.Flags().BoolVar(&force, "force", false, "delete the bindings of an instance first")
 	var bindings map[string][]lifecycle.Entry
 	var running *states.Running
@@ -245,6 +241,7 @@ func (r *removal) addFlags(command *cobra.Command) {
 	r.platform.addFlags(command)
 	command.Flags().StringVar(&r.platform.askedAtFlag, "asked-at", "",
 		"when the list of --existing was made, such as 2026-11-05T10:00:00Z (default: when the file was modified)")
+	r.addInputFlag(command)
 	command.Flags().BoolVar(&r.forget, "forget", false, "delete the state and leave the resources in place")
 	command.Flags().BoolVar(&r.dryRun, "dry-run", false, "only report what would be done")
 }

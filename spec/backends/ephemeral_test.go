@@ -105,6 +105,7 @@ provision:
       instance_groups:
       - name: server
         jobs: [{name: server}]
+    dashboard_url: https://example.com/dashboard
 bind:
   user_inputs:
   - {field_name: path, type: string, required: true, details: The directory}
@@ -303,6 +304,11 @@ var _ = Describe("ephemeral variables", func() {
 				"phrase": ephemeralValue("parameter"), "unknown": 1,
 			}})), 1)
 
+			expectSilent(s.call(ctx, "dashboard-url",
+				object{"instance_id": "inst-1", "plan": s.Plan, "manifest": s.Manifest}), 0)
+			updated := s.call(ctx, generateManifest, s.Generate(object{}))
+			Expect(updated.Exit).To(Equal(0), updated.Stderr)
+			w.expectNowhere(ctx)
 			exported := filepath.Join(w.dir, "export")
 			for _, command := range []string{
 				"bindings list --json", "bindings show b-1 --json", "bindings show b-1 --inputs", "metrics",
@@ -481,7 +487,7 @@ var _ = Describe("ephemeral variables of instances", func() {
 			Expect(s.Deploy(got.Stdout)).To(Succeed())
 			Expect(s.digest("inst-1-user")).To(Equal(digestOf(ephemeralValue("parameter"))))
 			got = silent(s.call(ctx, generateManifest, request(object{"note": "another"})))
-			Expect(got.Stderr).NotTo(ContainSubstring("command=apply"), "the values of ephemeral variables are not compared")
+			Expect(got.Stderr).NotTo(ContainSubstring("command=apply"), "ephemeral values are not compared")
 
 			for _, command := range []string{
 				"instance list --json", "instance show inst-1 --json", "instance show inst-1 --inputs",
