@@ -227,7 +227,7 @@ func (w *world) expectNowhere(ctx context.Context) (searched int) {
 		Expect(ephemeralLeaks(content)).To(BeEmpty(), where)
 		searched++
 	}
-	dirs := []string{w.dir, w.place}
+	dirs := []string{w.dir, w.location}
 	if w.server != nil {
 		dirs = []string{w.dir, w.server.Dir}
 	}
@@ -251,7 +251,7 @@ func (w *world) expectNowhere(ctx context.Context) (searched int) {
 		programs, err := filepath.Glob("/usr/lib/postgresql/*/bin/pg_dump")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(programs).NotTo(BeEmpty())
-		dump, err := exec.CommandContext(ctx, programs[len(programs)-1], "--dbname", w.server.DSN(w.place)).Output()
+		dump, err := exec.CommandContext(ctx, programs[len(programs)-1], "--dbname", w.server.DSN(w.location)).Output()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(dump)).To(ContainSubstring("terraform_remote_state"))
 		search("pg_dump", dump)
