@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"service-adapter/internal/engine/opentofu"
 	"service-adapter/internal/engine/templates"
 	"service-adapter/internal/privatefs"
@@ -89,16 +87,6 @@ func (d *Directory) keepInMemory(path string) error {
 		return err
 	}
 	return os.Symlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), path)
-}
-
-// memoryFile returns a new file that exists only in memory and ends with the last process that has it open. It is not
-// inherited by other processes unless it is passed to them.
-func memoryFile() (*os.File, error) {
-	descriptor, err := unix.MemfdCreate("service-adapter", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("creating a file in memory: %w", err)
-	}
-	return os.NewFile(uintptr(descriptor), "memory"), nil
 }
 
 // closeMemory closes all files in memory, which removes them unless a process of OpenTofu still uses them.
