@@ -95,8 +95,8 @@ func (op *operation) prepareChange(
 	return op.prepareDesired(ctx)
 }
 
-// equalInputs reports whether two records have the same templates, declared inputs and stored values. It ignores all other
-// fields, such as the versions of the pak and of OpenTofu.
+// equalInputs reports whether two records have the same templates, declared inputs and stored values. It ignores all
+// other fields, such as the versions of the pak and of OpenTofu.
 func equalInputs(a, b *lifecycle.StateRecord) bool {
 	return maps.Equal(a.Templates, b.Templates) && slices.Equal(a.Declared, b.Declared) &&
 		string(value.MustJSON(a.StoredInputs())) == string(value.MustJSON(b.StoredInputs()))
