@@ -88,7 +88,11 @@ func newOperatorsSite(t *testing.T) operatorsSite {
 		t.Fatal(err)
 	}
 	startDirector(t, dir)
-	state, auditLog := filepath.Join(dir, "state"), filepath.Join(dir, "audit.log")
+	auditLog := filepath.Join(dir, "audit.log")
+	state, newState := filepath.Join(dir, "state"), filepath.Join(dir, "new-state")
+	stateIn := func(dir string) string {
+		return "{config: {dir: " + dir + "}, encryption: {key: " + strings.Repeat("A", 43) + "=}}"
+	}
 	return operatorsSite{dir: dir, environment: []string{
 		"PATH=" + dir + string(filepath.ListSeparator) + os.Getenv("PATH"), "TMPDIR=" + dir,
 		"STATE_DIR=" + state, "BINDING=b1", "INSTANCE=i1",
@@ -96,7 +100,7 @@ func newOperatorsSite(t *testing.T) operatorsSite {
 		"SERVICE_ADAPTER_PREPARED_DIR=" + filepath.Join(dir, "prepared"),
 		"SERVICE_ADAPTER_RECORD_REQUESTS=" + filepath.Join(dir, "requests"),
 		"SERVICE_ADAPTER_PAKS=[" + pak + "]",
-		"SERVICE_ADAPTER_STATE={config: {dir: " + state + "}, encryption: {key: " + strings.Repeat("A", 43) + "=}}",
+		"SERVICE_ADAPTER_STATE=" + stateIn(state), "NEW_STATE=" + stateIn(newState),
 	}}
 }
 
