@@ -81,8 +81,10 @@ func newOperatorsSite(t *testing.T) operatorsSite {
 	if err := os.WriteFile(filepath.Join(dir, "deployments"), deployments, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "existing"), []byte("b1\ni1\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"existing", "existing-instances"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("b1\ni1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.Mkdir(filepath.Join(dir, "manifests"), 0o700); err != nil {
 		t.Fatal(err)
