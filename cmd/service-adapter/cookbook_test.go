@@ -179,6 +179,28 @@ func TestCookbookCommand(t *testing.T) {
 	expectInputs(t, filepath.Join(pak, "commands", "account"))
 }
 
+// TestCookbookCases plays the test cases of the recipes of docs/cookbook.md that have some with the command pak test.
+func TestCookbookCases(t *testing.T) {
+	for _, title := range []string{
+		"A password and a certificate for the bind template",
+	} {
+		t.Run(title, func(t *testing.T) {
+			pak := writeRecipe(t, title, "8080")
+			cases, err := filepath.Glob(filepath.Join(pak, "tests", "*.yml"))
+			if err != nil || len(cases) == 0 {
+				t.Fatalf("the recipe has the cases %v (%v)", cases, err)
+			}
+			if err := addBinaries(repository(t), pak); err != nil {
+				t.Fatal(err)
+			}
+			command := exec.CommandContext(t.Context(), broker.Binary(t), "pak", "test", pak)
+			if output, err := command.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, output)
+			}
+		})
+	}
+}
+
 // TestExampleCommands checks that the commands of the example paks do nothing without their inputs.
 func TestExampleCommands(t *testing.T) {
 	expectInputs(t, kit.Path("examples", "rabbitmq", "commands", "rabbitmq-binding"))

@@ -30,5 +30,5 @@ var _ = Describe("docs/cookbook.md", func() {
 		})
 	}
 
-	It("has fourteen recipes", func() { Expect(recipes).To(Equal(14)) })
+	It("has fifteen recipes", func() { Expect(recipes).To(Equal(15)) })
 })
