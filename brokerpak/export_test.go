@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"service-adapter/internal/value"
 )
 
 // OpenFiles opens a pak from any file system, for fuzz tests. The error is a diag.Errors if the content is invalid.
@@ -32,9 +34,10 @@ func OpenZip(data []byte) (*Pak, error) {
 // A Key documents a key that this adapter adds to the format.
 type Key struct{ Name, Type, Meaning string }
 
-// AddedKeys returns the keys that this adapter adds to the format, by section: "a definition", "provision.bosh",
-// "provision" and "bind".
-func AddedKeys() map[string][]Key {
+// DocumentedKeys returns the keys that docs/format.md documents, by section. The sections "a definition",
+// "provision.bosh", "provision" and "bind" have the keys that this adapter adds to the format, "user_inputs" and
+// "constraints" have all keys, and "a plan" has those that set inputs.
+func DocumentedKeys() map[string][]Key {
 	d := &definition{document: &document{}}
 	published := func(r row) bool { return r.name != "requires_commands" }
 	return map[string][]Key{
@@ -42,7 +45,27 @@ func AddedKeys() map[string][]Key {
 		"provision.bosh": documented(d.boshKeys(&Bosh{})),
 		"provision":      documented(d.provisionKeys(&Action{})),
 		"bind":           documented(d.bindKeys(&Action{})),
+		"user_inputs":    documented(d.variableKeys("user_inputs", &Variable{})),
+		"constraints":    documentedConstraints(),
+		"a plan": documented(slices.DeleteFunc((&definition{document: d.document}).planKeys(&Plan{}), func(r row) bool {
+			return r.name != "properties" && !strings.HasSuffix(r.name, "_overrides")
+		})),
 	}
+}
+
+// documentedConstraints returns the documentation of the keywords for constraints, sorted by name.
+func documentedConstraints() []Key {
+	all := constraintKeywords()
+	var keys []Key
+	for _, name := range value.Keys(all) {
+		keyword := all[name].(schema)
+		words := "any"
+		if kinds, ok := keyword["type"].([]any); ok {
+			words = strings.Join(value.Convert(kinds, func(kind any) string { return kind.(string) }), " or ")
+		}
+		keys = append(keys, Key{Name: name, Type: words, Meaning: keyword["description"].(string)})
+	}
+	return keys
 }
 
 // documented returns the documentation of the keys of a table.

@@ -182,6 +182,7 @@ func TestCookbookCommand(t *testing.T) {
 // TestCookbookCases plays the test cases of the recipes of docs/cookbook.md that have some with the command pak test.
 func TestCookbookCases(t *testing.T) {
 	for _, title := range []string{
+		"Parameters that plans cap or set, and one that cannot be changed",
 		"A password and a certificate for the bind template",
 	} {
 		t.Run(title, func(t *testing.T) {
