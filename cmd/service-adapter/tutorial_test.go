@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"service-adapter/internal/author/build"
+	"service-adapter/spec/kit"
 )
 
 // failing matches a command "! COMMAND", which must fail. A shell with -e does not end if such a command succeeds, so
@@ -69,5 +71,32 @@ func TestTutorialCommands(t *testing.T) {
 	}
 	if built, err := filepath.Glob(filepath.Join(dir, "cache-0.1.0*.brokerpak")); err != nil || len(built) == 0 {
 		t.Errorf("the tutorial built nothing (%v)", err)
+	}
+}
+
+// TestTestingPage runs the commands of docs/testing.md with the complete test case of the page, which starts a server.
+func TestTestingPage(t *testing.T) {
+	kit.Program(t, "redis-server", "scripts/install redis-server")
+	page := readFile(t, "docs/testing.md")
+	file := regexp.MustCompile("(?ms)^```yaml\n# (sessions/tests/\\S+)\n(.*?)^```$").FindStringSubmatch(page)
+	block := shellBlock.FindStringSubmatch(page)
+	if file == nil || block == nil || strings.Count(page, "```sh") != 1 {
+		t.Fatal("docs/testing.md must have one complete test case and one block of commands")
+	}
+	dir := authorsDir(t)
+	for command := range strings.Lines(block[1]) {
+		shell := exec.CommandContext(t.Context(), "sh", "-euc", command)
+		shell.Dir = dir
+		output, err := shell.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, output)
+		}
+		if strings.Contains(command, " pak init ") {
+			if err := os.WriteFile(filepath.Join(dir, file[1]), []byte(file[2]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		} else if name := strings.TrimSuffix(filepath.Base(file[1]), ".yml"); !strings.Contains(string(output), name) {
+			t.Errorf("%s did not play the case %s:\n%s", command, name, output)
+		}
 	}
 }
