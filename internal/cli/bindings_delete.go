@@ -282,11 +282,16 @@ func (r *removal) selectItems(
 // remove removes an item as the flags require, and returns the result, whose Kind and ID are not set. stored is the
 // item, of which only Kind and ID are set if it was named by its id.
 //
-// Without --forget and --dry-run, it calls the function remove and returns its result. With --forget it deletes only
-// the state of the item, if its condition is one of those of --condition, and the result contains the addresses of the
-// resources that are left. With --dry-run it changes nothing, and the result is "chosen". An item that was named by its
-// id is looked up for a dry run, so that the result is "absent" if it does not exist, and "failed" if the state backend
-// does not answer. success is the result of the function remove if it succeeds.
+// Without --forget and --dry-run, it calls the function remove and returns its result. success is the result of that
+// function if it succeeds; it is used only for a dry run.
+//
+// With --forget it deletes only the state of the item, if its condition is one of those of --condition. The result is
+// "forgotten", with the addresses of the resources that are left, "absent" if there is no state, and otherwise
+// "failed".
+//
+// With --dry-run, also together with --forget, it changes nothing. The result is "chosen", and its wouldBe is success,
+// or "forgotten" with --forget. An item that was named by its id is looked up first: the result is "absent" if it does
+// not exist, and "failed" if the state backend does not answer.
 func (r *removal) remove(
 	ctx context.Context, operator *states.Operator, stored *lifecycle.Stored, success string, remove func() result,
 ) result {

@@ -119,9 +119,10 @@ func (c catalog) Disk(group string) disk {
 	return need
 }
 
-// addresses returns the sorted names that binding_with_dns must contain because bind expressions use them: those of
-// bosh.address("NAME") and bosh.dns["NAME"]. A computed name is a placeholder. all is true if an expression uses all
-// addresses in bosh.dns, so that the operator may add more.
+// addresses returns the sorted names, without duplicates, that binding_with_dns must contain because bind expressions
+// use them: those of bosh.address("NAME") and bosh.dns["NAME"]. If the argument of bosh.address is computed, the name
+// is a placeholder. all is true if an expression reads bosh.dns as a whole or with a computed key, so that the operator
+// may add more names.
 func addresses(service *brokerpak.Service) (names []string, all bool) {
 	for _, template := range service.BindExpressions() {
 		for _, call := range template.Calls() {

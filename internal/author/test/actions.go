@@ -307,9 +307,10 @@ func (r *run) applyErrand() error {
 }
 
 // applyInstance performs the errand apply-instance again, if the step uses errands, collects the outputs, and compares
-// them and the manifest with those of the previous step. All of this is done even if a part of it fails. The errors are
-// joined: if the case has no instance, the error of requireInstance, and those of applyErrand, collectOutputs and
-// compareWithPrevious.
+// them and the manifest with those of the previous step. It sets the sections "outputs", if the service has a provision
+// template, and "unchanged" of the outcome; a difference is not an error. All of this is done even if a part of it
+// fails. The errors are joined: if the case has no instance, the error of requireInstance, and those of applyErrand,
+// collectOutputs and compareWithPrevious.
 func (r *run) applyInstance() error {
 	return errors.Join(r.requireInstance(), r.applyErrand(), r.collectOutputs(), r.compareWithPrevious())
 }

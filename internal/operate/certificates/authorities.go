@@ -19,7 +19,8 @@ import (
 )
 
 // authorities returns the fingerprints of the authorities whose certificates the binding contains, and the authorities
-// that signed its other certificates, both sorted and without duplicates.
+// that signed its other certificates, in the form of Certificate.Authority, which is not always a fingerprint. Both
+// lists are sorted and without duplicates, and nil if there are none.
 func (b *Binding) authorities() (trusted, signedBy []string) {
 	for _, certificate := range b.Certificates {
 		if certificate.IsAuthority {

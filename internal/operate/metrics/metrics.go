@@ -107,9 +107,10 @@ func addStates(
 	return nil
 }
 
-// addCertificates adds the metrics of a survey: the earliest expiry of the certificates of each service, plan and
-// source, and the number of instances and bindings whose certificates are unknown. An entry of survey.Errors counts as
-// one of the latter.
+// addCertificates adds the metrics of a survey: the earliest expiry of the certificates that are not superseded, for
+// each service, plan and source, and the number of instances whose certificates, or those of a binding, are unknown.
+// Such an instance counts once, however many of its bindings are concerned. Each entry of survey.Unreadable and of
+// survey.Errors counts as one more. addCertificates calls survey.Instances, so the survey must be complete.
 func addCertificates(survey *certificates.Survey, text *metrics) {
 	expiries := map[string]float64{}
 	unknown := len(survey.Unreadable) + len(survey.Errors)
@@ -126,7 +127,7 @@ func addCertificates(survey *certificates.Survey, text *metrics) {
 		}
 	}
 	text.gauge("certificate_expiry_timestamp_seconds", "When the first of the certificates expires.", expiries)
-	text.gauge("certificates_unknown", "How many instances and bindings have certificates that cannot be read.",
+	text.gauge("certificates_unknown", "How many instances have certificates, of their own or of a binding, that cannot be read.",
 		map[string]float64{"": float64(unknown)})
 }
 
