@@ -333,6 +333,26 @@ var _ = Describe("docs/deploying.md", func() {
 		Expect(string(result)).To(ContainSubstring("cf_service_access: org-restricted"))
 	})
 
+	It("has, as docs/operations, ops files that the job service-adapter accepts", func(ctx context.Context) {
+		pages, err := filepath.Glob(kit.Path("docs", "operations", "*.md"))
+		Expect(err).NotTo(HaveOccurred())
+		labelled := regexp.MustCompile(`(?ms)^( *)` + "```" + `yaml [a-z0-9-]+\.yml\n(.*?)^ *` + "```$")
+		found := 0
+		for _, page := range append(pages, kit.Path("docs", "deploying.md")) {
+			for _, block := range labelled.FindAllStringSubmatch(readFile(page), -1) {
+				text := regexp.MustCompile(`(?m)^`+block[1]).ReplaceAllString(block[2], "")
+				if !strings.Contains(text, "name=service-adapter/properties/") {
+					continue // a file for another job, or no ops file
+				}
+				manifest := evaluated(nil, append(opsFile("service-adapter.yml"), operations(text)...))
+				jobs := propertiesOf(manifest, "service-adapter")
+				Expect(complaints(ctx, "service-adapter", jobs["service-adapter"])).To(BeEmpty(), page)
+				found++
+			}
+		}
+		Expect(found).To(BeNumerically(">=", 4))
+	})
+
 	It("names every variable of the manifest and the ops files, every job and every ops file", func() {
 		text := readFile(kit.Path("docs", "deploying.md"))
 		files, err := filepath.Glob(kit.Path("manifests", "operations", "*.yml"))
