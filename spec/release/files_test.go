@@ -144,6 +144,29 @@ var _ = Describe("the files of a release", Ordered, kit.Slow(), func() {
 		Expect(readFile(dir, "release.MF")).To(ContainSubstring("uncommitted_changes: false"))
 	})
 
+	It("let an author without Go create, validate, test and build a pak", func(ctx context.Context) {
+		tofu, dir := kit.OpenTofu(GinkgoT(), kit.Newest), kit.Directory(GinkgoT())
+		for _, program := range []string{"sleep", "touch"} { // for the server of a test case of the new pak
+			path, err := exec.LookPath(program)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(os.Symlink(path, filepath.Join(dir, program))).To(Succeed())
+		}
+		author := func(arguments ...string) string {
+			GinkgoHelper()
+			program := filepath.Join(first, prefix+"-"+runtime.GOOS+"-"+runtime.GOARCH)
+			command := exec.CommandContext(ctx, program, arguments...)
+			command.Dir, command.Env = dir, []string{"PATH=" + dir, "HOME=" + dir, "TMPDIR=" + dir}
+			output, err := command.CombinedOutput()
+			Expect(err).NotTo(HaveOccurred(), "%s", output)
+			return string(output)
+		}
+		author("pak", "init", "mail")
+		Expect(author("pak", "validate", "mail")).To(ContainSubstring("0 errors"))
+		Expect(author("pak", "test", "mail", "--binary", "tofu="+tofu)).To(HaveSuffix("5 passed, 0 failed\n"))
+		author("pak", "build", "mail", "--target", "current", "--binary", "tofu="+tofu)
+		Expect(author("pak", "info", "mail-0.1.0.brokerpak", "--bom")).To(ContainSubstring(`"bomFormat": "CycloneDX"`))
+	})
+
 	It("contain completions, the bill of materials, the licences and the notes", func(ctx context.Context) {
 		run(ctx, "", "bash", "-n", filepath.Join(first, prefix+"-completion.bash"))
 		Expect(readFile(first, prefix+"-completion.zsh")).To(HavePrefix("#compdef service-adapter"))
