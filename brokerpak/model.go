@@ -115,8 +115,9 @@ type Offering struct {
 	PlanUpdateable      bool     `key:"plan_updateable" doc:"Whether cf update-service may change the plan."`
 }
 
-// A Plan is a plan of a service. The values in ProvisionOverrides and BindOverrides replace those of users when an
-// instance or a binding is created. Pos is zero for a plan that the operator defines in the configuration.
+// A Plan is a plan of a service. The values in ProvisionOverrides replace those of users whenever an instance is
+// created, updated or upgraded, and those in BindOverrides when a binding is created. Pos is zero for a plan that the
+// operator defines in the configuration.
 type Plan struct {
 	Name               string         `key:"name,required"`
 	ID                 string         `key:"id,required" doc:"A UUID that identifies the plan. It must never change."`

@@ -145,7 +145,7 @@ func (d *definition) planKeys(plan *Plan) fields {
 				"Unique within the service."),
 		"id": d.text("id", &plan.ID).withSchema(uuidSchema()),
 		"provision_overrides": d.object("provision_overrides", &plan.ProvisionOverrides).
-			withDoc("Values that replace those of users when an instance is created."),
+			withDoc("Values that replace those of users whenever an instance is created, updated or upgraded."),
 		"bind_overrides": d.object("bind_overrides", &plan.BindOverrides).
 			withDoc("Values that replace those of users when a binding is created."),
 	})

@@ -16,8 +16,8 @@ import (
 func (in *inputs) isEphemeral(name string) bool { return slices.Contains(in.ephemeral, name) }
 
 // checkEphemeral returns an error if a later request could not generate the same manifest because the value of an
-// ephemeral input is not stored: if the input is a parameter or generated and the manifest or an expression of another
-// input reads it, if an ephemeral variable is computed from a parameter, or if an expression reads the UAA client,
+// ephemeral input is not stored: if the input is a parameter or generated and the manifest or any expression but
+// those of ephemeral inputs reads it, if an ephemeral variable is computed from a parameter, or if an expression reads the UAA client,
 // whose secret the broker sends only once.
 func checkEphemeral(in *inputs) error {
 	action := &in.Service.Provision
@@ -48,7 +48,9 @@ func checkEphemeral(in *inputs) error {
 	return nil
 }
 
-// checkReaders returns an error if the manifest or an expression of another input than an ephemeral one reads an input.
+// checkReaders returns an error, with the first position, if anything but an ephemeral input reads the input name,
+// which must be ephemeral: an expression of another input, of a check or of provision.bosh, such as that of an output,
+// or a document of provision.bosh that contains ((name)).
 func checkReaders(in *inputs, name string) error {
 	at, isRead := in.Service.Provision.WithoutInputs(in.ephemeral).FindReader(name, true)
 	if positions := in.bosh.PositionsOf(name); !isRead && len(positions) > 0 {

@@ -230,8 +230,9 @@ func hasLifecycleErrand(plan *serviceadapter.Plan, name string) bool {
 	})
 }
 
-// errandJob returns a copy of the errand's job as declared in any group of the template, or a job with only the name if
-// the template does not declare it. If several groups declare it, the first by name counts.
+// errandJob returns a copy of the job of an errand, name, as declared in any instance group of the manifest template,
+// or a job with only the name if no group declares it. If several groups declare it, the first by name counts.
+// templates are the template's instance groups by name.
 func errandJob(name string, templates map[string]map[string]any) map[string]any {
 	for _, group := range value.Keys(templates) {
 		if declared := byName(templates[group]["jobs"])[name]; declared != nil {

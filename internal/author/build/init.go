@@ -38,8 +38,8 @@ const serviceFile = "service.yml"
 
 // Init writes a small but complete pak into a directory, which must be empty or not exist; it is created with its
 // parent directories. The pak is named after the directory. Init returns the sorted, slash-separated paths of the
-// files. It returns an error if the directory is not empty or cannot be written. Files that were written before the
-// error remain.
+// files, relative to the directory. It returns an error if the directory is not empty or cannot be written. Files that
+// were written before the error remain.
 func Init(dir string) ([]string, error) { return fillIn("skeleton", dir, map[string]any{}) }
 
 // Examples returns the sorted names of the example paks.

@@ -42,7 +42,9 @@ func checkEphemeral(c *serviceCheck, action *brokerpak.Action, module *hclfile.M
 	}
 }
 
-// ephemeralReason returns the reason why the value of an input is not stored, as a clause.
+// ephemeralReason returns the reason why the value of an ephemeral input is not stored, as a clause. variables are the
+// names of the variables that the template declares ephemeral. An input that is not among them counts as one from which
+// such a variable is computed.
 func ephemeralReason(variables []string, input string) string {
 	if slices.Contains(variables, input) {
 		return "the template declares the variable ephemeral"

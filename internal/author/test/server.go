@@ -113,7 +113,8 @@ func (s *server) notReady(reason, failure string) error {
 	return fmt.Errorf("%s\nstart printed:\n%s\nready failed:\n%s", reason, printed, failure)
 }
 
-// exitText describes how a program ended, whose error is that of exec.Cmd.Wait.
+// exitText describes how a program ended. err is the error of exec.Cmd.Wait; nil, for a program that succeeded, gives
+// "exit status 0".
 func exitText(err error) string {
 	if err == nil {
 		return "exit status 0"
