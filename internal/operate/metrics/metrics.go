@@ -127,7 +127,8 @@ func addCertificates(survey *certificates.Survey, text *metrics) {
 		}
 	}
 	text.gauge("certificate_expiry_timestamp_seconds", "When the first of the certificates expires.", expiries)
-	text.gauge("certificates_unknown", "How many instances have certificates, of their own or of a binding, that cannot be read.",
+	text.gauge("certificates_unknown",
+		"How many instances have certificates, of their own or of a binding, that cannot be read.",
 		map[string]float64{"": float64(unknown)})
 }
 
