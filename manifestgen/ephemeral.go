@@ -16,9 +16,9 @@ import (
 func (in *inputs) isEphemeral(name string) bool { return slices.Contains(in.ephemeral, name) }
 
 // checkEphemeral returns an error if a later request could not generate the same manifest because the value of an
-// ephemeral input is not stored: if the input is a parameter or generated and the manifest or any expression but
-// those of ephemeral inputs reads it, if an ephemeral variable is computed from a parameter, or if an expression reads the UAA client,
-// whose secret the broker sends only once.
+// ephemeral input is not stored: if the input is a parameter or generated and the manifest or any expression but those
+// of ephemeral inputs reads it, if an ephemeral variable is computed from a parameter, or if an expression reads the
+// UAA client, whose secret the broker sends only once.
 func checkEphemeral(in *inputs) error {
 	action := &in.Service.Provision
 	for _, input := range action.UserInputs {
