@@ -78,13 +78,16 @@ var _ = Describe("a store of the backend pg", func() {
 		}
 		replaced := make(chan error, 1)
 		go func() { replaced <- store.Replace(ctx, "b-1", one, two) }()
-		got := func() (got bool, err error) {
-			err = session.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock(id)
-				FROM terraform_remote_state.states WHERE name = 'b-1'
-				AND EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory')`).Scan(&got)
-			return got, err
+		// The store's session holds the advisory lock of the row and waits for the lock of the row itself.
+		waits := func() (waits bool, err error) {
+			err = session.QueryRowContext(ctx, `SELECT EXISTS (
+				SELECT FROM terraform_remote_state.states AS state
+				JOIN pg_locks AS held ON held.locktype = 'advisory' AND held.granted AND held.objid::bigint = state.id
+				JOIN pg_locks AS awaited ON awaited.pid = held.pid AND NOT awaited.granted
+				WHERE state.name = 'b-1')`).Scan(&waits)
+			return waits, err
 		}
-		Eventually(got).Should(BeFalse())
+		Eventually(waits).Should(BeTrue())
 		_, err := session.ExecContext(ctx, "COMMIT")
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(replaced).Should(Receive(MatchError(statestore.ErrChanged)))
