@@ -146,7 +146,7 @@ var _ = Describe("the files of a release", Ordered, kit.Slow(), func() {
 
 	It("let an author without Go create, validate, test and build a pak", func(ctx context.Context) {
 		tofu, dir := kit.OpenTofu(GinkgoT(), kit.Newest), kit.Directory(GinkgoT())
-		for _, program := range []string{"sleep", "touch"} { // for the server of a test case of the new pak
+		for _, program := range []string{"grep", "sleep", "touch"} { // for the server of a test case of the new pak
 			path, err := exec.LookPath(program)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(os.Symlink(path, filepath.Join(dir, program))).To(Succeed())
