@@ -238,8 +238,8 @@ func directorySource(dir string) *manifestSource {
 
 // checkAll checks all service instances and reports the results; see report for the output and the errors. Progress is
 // written to standard error. checkAll also returns an error if the configuration of the broker or that of the adapter
-// cannot be used, if the names of the instances cannot be read, or if ctx ends. An instance that cannot be checked does
-// not prevent the check of others.
+// cannot be used, if any pak cannot be read, if the names of the instances cannot be read, or if ctx ends; nothing is
+// reported then. An instance that cannot be checked does not prevent the check of others.
 func (p *pendingFlags) checkAll(ctx context.Context, streams Streams) error {
 	broker, err := odb.ReadBrokerConfig(p.brokerConfig)
 	if err != nil {

@@ -157,9 +157,11 @@ func newBuilder(options Options) (*builder, error) {
 	return b, nil
 }
 
-// inTemporary calls work after it has set the directories of the builder to temporary ones below parent, and removes
-// these afterwards. A parent of "" is the default directory for temporary files. inTemporary returns the error of work,
-// of creating the directory or of removing it.
+// inTemporary calls work after it has set the stage directory of the builder to one in a new temporary directory below
+// parent, and removes the temporary directory afterwards. The cache directory is in it as well if Options.CacheDir is
+// ""; a cache directory that is set is used as it is, and kept. inTemporary creates neither of the two. A parent of ""
+// is the default directory for temporary files. inTemporary returns the error of work, of creating the temporary
+// directory or of removing it.
 func (b *builder) inTemporary(parent string, work func() error) error {
 	dir, err := os.MkdirTemp(parent, "pak-build-")
 	if err != nil {

@@ -58,17 +58,19 @@ type Manifest struct {
 
 // Generate returns the manifest that the adapter generates for a request of the broker, without running OpenTofu. The
 // releases, stemcells, instance groups and configuration are those of a test case without keys: the ones in
-// tests/defaults.yml, or else the sample values of odb.Instance.Configure. The broker stores secrets, unless
-// tests/defaults.yml configures secure_manifests. The outputs of a provision template are those that the previous
-// manifest records, or else sample values. The values of stored secrets are not known: a secret counts as unchanged
-// unless the request contains its value. Generate writes warnings to the standard error of the process, whose Getenv
-// looks up the defaults and plans of the operator; its SERVICE_ADAPTER_ variables are ignored.
+// tests/defaults.yml, or else the sample values of odb.Instance.Configure. The server of tests/defaults.yml is not
+// started: its ports have sample values, and it has no files. The broker stores secrets, unless tests/defaults.yml
+// configures secure_manifests. The outputs of a provision template are those that the previous manifest records, or
+// else sample values. The values of stored secrets are not known: a secret counts as unchanged unless the request
+// contains its value. Generate writes warnings to the standard error of the process, whose Getenv looks up the defaults
+// and plans of the operator; its SERVICE_ADAPTER_ variables are ignored.
 //
 // Generate returns an error if the pak lacks the service or the plan, if tests/defaults.yml, the body or the previous
-// manifest is invalid, if temporary files cannot be written, or if the manifest cannot be generated. The error is or
-// wraps a *fault.UserError if tests/defaults.yml is invalid, and if the cf user or the operator has to correct the
-// request. Secrets are masked in the text of the error. Generate creates a directory for temporary files and removes
-// it.
+// manifest is invalid, if tests/defaults.yml has a placeholder for a file of the server or for a port that it does not
+// declare, if the configuration in it cannot be used, if temporary files cannot be written, or if the manifest cannot
+// be generated. The error is or wraps a *fault.UserError if tests/defaults.yml cannot be read or decoded, and if the cf
+// user or the operator has to correct the request; the errors of placeholders are others. Secrets are masked in the
+// text of the error. Generate creates a directory for temporary files and removes it.
 func Generate(
 	ctx context.Context, pak *brokerpak.Pak, process session.Process, request ManifestRequest,
 ) (manifest *Manifest, err error) {

@@ -135,8 +135,9 @@ func (c *Check) changes(
 // to detect templates that are not deterministic. It replaces s.CheckPending by functions of its own. The result is nil
 // if nothing is pending, and must not be used after an error. Secrets in the result and in errors are not masked.
 //
-// compare returns an error if the plan is not valid, if the manifest cannot be generated or one of the manifests cannot
-// be decoded, or if OpenTofu cannot plan the changes of resources.
+// compare returns an error if the plan is not valid, if the manifest cannot be generated, if the secrets that an
+// upgrade renews cannot be determined although the manifest can be generated, if one of the manifests or its record
+// cannot be decoded, or if OpenTofu cannot plan the changes of resources.
 func compare(
 	ctx context.Context, s *session.Session, deployed, plan string, deployment serviceadapter.ServiceDeployment,
 ) ([]manifestdiff.Change, error) {

@@ -51,9 +51,10 @@ func ReadIntent(text []byte) (*Intent, error) {
 // killed.
 //
 // ApplyIntent returns an error if no pak has the service, if a pak cannot be read and the recorded one is not among the
-// readable ones, if the template of the intent is neither that of the pak nor that of the instance, if a secret or a
-// default does not fit its input, if OpenTofu fails, or if ctx ends; see provision.Provisioner.Apply for further
-// errors.
+// readable ones, if the template of the intent is neither that of the pak nor that of the instance, or the latter
+// cannot be read to compare it, if an expression of a default or of a computed input that the errand evaluates fails,
+// such as one that reads a missing value of the errand's configuration, if a secret or a default does not fit its
+// input, if OpenTofu fails, or if ctx ends; see provision.Provisioner.Apply for further errors.
 func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
 	entry := lifecycle.Entry{
 		Identity: lifecycle.Identity{
