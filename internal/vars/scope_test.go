@@ -120,6 +120,19 @@ var _ = Describe("Scope", func() {
 		}
 	})
 
+	It("no longer lists a variable as unresolved once a layer sets it", func() {
+		unset := func(string) (any, bool) { return nil, false }
+		scope := vars.NewScope(vars.Options{TolerateUnset: true, Environment: vars.Environment{Config: unset}})
+		for _, name := range []string{"set", "computed", "unset"} {
+			Expect(scope.Defaults([]brokerpak.Variable{input(name, "string", `${config("size")}`)})).To(Succeed())
+			Expect(scope.Unresolved).To(HaveKey(name))
+		}
+		scope.Set(vars.PlanLayer, values{"set": "large"})
+		Expect(scope.Computed([]brokerpak.Variable{computed("computed", "string", true, "${set}")})).To(Succeed())
+		Expect(scope.Unresolved).To(And(HaveLen(1), HaveKey("unset")))
+		Expect(scope.Values).To(Equal(values{"set": "large", "computed": "large"}))
+	})
+
 	It("reads environment variables and configuration values", func() {
 		scope := vars.NewScope(vars.Options{Environment: vars.Environment{
 			Env:    func(name string) (string, bool) { return "env " + name, true },

@@ -37,8 +37,9 @@ const (
 	ComputedLayer  = "computed"
 )
 
-// WithoutAnnotations returns a copy of a request's context without annotations. Expressions must not read them,
-// according to the specification, because users write free text into them. The copy of a nil context is an empty map.
+// WithoutAnnotations returns a shallow copy of a request's context without the annotations of the organization, the
+// space and the instance. Expressions must not read them, according to the specification, because users write free text
+// into them. The copy of a nil context is an empty map.
 func WithoutAnnotations(context map[string]any) map[string]any {
 	readable := value.Merge(context)
 	for _, name := range []string{
@@ -50,20 +51,23 @@ func WithoutAnnotations(context map[string]any) map[string]any {
 	return readable
 }
 
-// An Environment gives expressions access to environment variables and to the adapter's configuration. Its functions
-// return false if no value is set. A nil function means that no value is set.
+// An Environment gives expressions access to environment variables and to the adapter's configuration through two
+// functions. They return false if no value is set. A nil function means that no value is set, so the zero Environment
+// has no values.
 type Environment struct {
 	Env    func(name string) (string, bool)
 	Config func(key string) (any, bool)
 }
 
-// Generated contains the results of rand.base64, time.nano and counter.next: by owner (see Scope.Eval) and by call
-// ("rand.base64#1").
+// Generated contains the results of the functions rand.base64, time.nano and counter.next, so that a later evaluation
+// uses them again. The first key is the owner of the expression: the name of the input that the expression computes,
+// or, for any other expression, a name such as "outputs.NAME", "dashboard_url" or "bind.requires". The second key is
+// the call, such as "rand.base64#1" for the first one in the expression. A nil Generated contains no results.
 type Generated map[string]map[string]any
 
-// A Scope contains the variables of one request while they are resolved, and evaluates expressions with them. NewScope
-// returns one; the zero value is not usable. A Scope is not safe for concurrent use, not even together with the scopes
-// that With derives from it.
+// A Scope contains the variables of one request while they are resolved, with their origins and errors, and evaluates
+// expressions with them. NewScope returns one; the zero value is not usable. A Scope is not safe for concurrent use,
+// not even together with the scopes that With derives from it.
 type Scope struct {
 	// Values contains the variables that have been resolved so far.
 	Values map[string]any
@@ -71,8 +75,8 @@ type Scope struct {
 	Origins map[string]Origin
 	// Generated contains the generated values that the expressions used, both carried and new ones.
 	Generated Generated
-	// Unresolved contains the errors of variables that could not be evaluated. It is filled only with
-	// Options.TolerateUnset.
+	// Unresolved contains the errors of variables that could not be evaluated and that have not been set since. It is
+	// filled only with Options.TolerateUnset.
 	Unresolved map[string]error
 
 	options  Options
@@ -80,8 +84,15 @@ type Scope struct {
 	deployed []string // the parameters that the deployed instance already has
 }
 
-// Options configure a new Scope. The zero value of a field means that there are none, or that the behaviour is turned
-// off.
+// Options configure a new Scope: the constants, the functions in addition to the standard ones, and the environment
+// that expressions use, and, in Carried, the generated values of an earlier evaluation, which are used again. Variables
+// cannot override constants. The zero value of a field means that it supplies no values, or that the behaviour is
+// turned off.
+//
+// GuardReferences means that the values become part of a BOSH manifest: values that a user controls and that contain
+// "((" are rejected, and so are parameters with integers of more than 64 bits. TolerateUnset means that an expression
+// that needs a configuration value or environment variable that the operator has not set is not an error: its variable
+// has no value and is listed in Scope.Unresolved.
 type Options struct {
 	// Constants contains values that variables cannot override, such as "request.instance_id".
 	Constants map[string]any
@@ -100,7 +111,9 @@ type Options struct {
 	TolerateUnset bool
 }
 
-// NewScope returns a scope without variables. Its counter continues after the highest carried number, or starts at 1.
+// NewScope returns a scope without variables. The first new number of its function counter.next is the highest number
+// of a counter.next call in o.Carried plus 1, or 1 if o.Carried contains none. The maps in the options are not copied
+// and must not be changed while the scope is in use.
 func NewScope(o Options) *Scope {
 	s := &Scope{
 		Values: map[string]any{}, Origins: map[string]Origin{}, Generated: Generated{}, Unresolved: map[string]error{},
@@ -116,23 +129,35 @@ func NewScope(o Options) *Scope {
 	return s
 }
 
-// Set sets the variables of a layer, and replaces the values and origins of variables that are already set. layer is
-// one of the layer names of this package; the values of ParameterLayer and StickyLayer count as controlled by the user.
-// The values are neither evaluated nor copied. A null value counts as set.
+// Set sets the variables of a layer to values, by name, and replaces the values and origins of variables that are
+// already set. The variables are no longer in Unresolved. layer is the name of the layer in the origins of the
+// variables, such as PlanLayer. Names other than those of this package are permitted; only the values of ParameterLayer
+// and StickyLayer count as controlled by the user. The values are neither evaluated nor copied. A null value counts as
+// set. Nil values set no variable.
 func (s *Scope) Set(layer string, values map[string]any) {
 	for name, item := range values {
-		s.Values[name] = item
 		origin := Origin{Layer: layer, FromRequest: layer == ParameterLayer || layer == StickyLayer}
 		if origin.FromRequest {
 			origin.Parameters = []string{name}
 		}
-		s.Origins[name] = origin
+		s.resolve(name, item, origin)
 	}
 }
 
-// Defaults sets the defaults of inputs that no layer has set, in the order of the list. Defaults that are strings are
-// evaluated as expressions and cast to the type of the input. An input without a default remains unset. Evaluation
-// continues after an error; the errors are joined. See Assign for the errors.
+// resolve sets a variable to a value, whose origin is recorded. The variable is no longer in Unresolved.
+func (s *Scope) resolve(name string, item any, origin Origin) {
+	s.Values[name], s.Origins[name] = item, origin
+	delete(s.Unresolved, name)
+}
+
+// Defaults sets the defaults of inputs that no layer has set, in the order of the list. A null value counts as set. A
+// default that is an expression is evaluated and cast to the type of the input. An input without a default remains
+// unset, and so does one whose default cannot be evaluated or cast.
+//
+// Evaluation continues after an error, and the errors are joined: those of evaluating an expression, such as a
+// *fault.UserError if the user's parameters are the cause, and a value that cannot be cast. The result is nil if there
+// are no errors. With Options.TolerateUnset, an expression that needs a value that the operator has not set, directly
+// or through a variable in Unresolved, is not an error, but is recorded in Unresolved.
 func (s *Scope) Defaults(inputs []brokerpak.Variable) error {
 	var failed []error
 	for _, input := range inputs {
@@ -144,8 +169,14 @@ func (s *Scope) Defaults(inputs []brokerpak.Variable) error {
 	return errors.Join(failed...)
 }
 
-// Computed sets the computed inputs, in the order of the list. An input that is already set is replaced only if it has
-// overwrite. Evaluation continues after an error; the errors are joined. See Assign for the errors.
+// Computed sets the computed inputs to the value of their expression or literal, in the order of the list. An input
+// that is already set is replaced only if it has overwrite. After an error the input keeps its value or remains unset.
+//
+// Evaluation continues after an error, and the errors are joined: those of evaluating an expression, such as a
+// *fault.UserError if the user's parameters are the cause, and a value that cannot be cast to the type of the input.
+// The result is nil if there are no errors. With Options.TolerateUnset, an expression that needs a value that the
+// operator has not set, directly or through a variable in Unresolved, is not an error, but is recorded in Unresolved;
+// the input then loses its value.
 func (s *Scope) Computed(inputs []brokerpak.Variable) error {
 	var failed []error
 	for _, input := range inputs {
@@ -157,14 +188,22 @@ func (s *Scope) Computed(inputs []brokerpak.Variable) error {
 	return errors.Join(failed...)
 }
 
-// assign sets a variable to the default of an input: to a copy of the literal, or to the value of the expression, cast
-// to the input's type. layer is recorded as the origin of the value. See Assign for the errors, which contain the
-// position of the expression.
+// assign sets the variable of an input to its default, and replaces an existing value. If the default is an expression,
+// assign evaluates it and casts the value to the input's type. A literal is copied without a cast; that of an input
+// without a default is null. layer is recorded in the origin of the value. A variable that gets a value is no longer in
+// Unresolved.
+//
+// The error is that of Eval, or states that the value cannot be cast. It contains the position of the expression and
+// the name of the input, and is or wraps a *fault.UserError if the user's parameters caused it. The variable then keeps
+// its value and its origin.
+//
+// With Options.TolerateUnset, an error is recorded in Unresolved instead of returned if its cause is a value that the
+// operator has not set, or if the expression reads a variable in Unresolved. The variable then loses its value, and its
+// origin becomes that of the expression.
 func (s *Scope) assign(input brokerpak.Variable, layer string) error {
 	name, template := input.Name, input.DefaultExpr
 	if template == nil {
-		s.Values[name] = value.Clone(input.Default)
-		s.Origins[name] = Origin{Layer: layer, Pos: input.Pos}
+		s.resolve(name, value.Clone(input.Default), Origin{Layer: layer, Pos: input.Pos})
 		return nil
 	}
 	result, err := s.Eval(name, template)
@@ -184,13 +223,15 @@ func (s *Scope) assign(input brokerpak.Variable, layer string) error {
 		s.Unresolved[name], s.Origins[name] = err, origin
 		return nil
 	}
-	s.Values[name], s.Origins[name] = result, origin
+	s.resolve(name, result, origin)
 	return nil
 }
 
-// userError converts an error about the value of an expression to a *fault.UserError if the user's parameters caused
-// it. Otherwise it returns the error unchanged, as for an expression that calls a function of the scope or one that
-// reads the configuration: such errors are for the operator. The reason becomes part of the message for the user.
+// userError returns the error for err, which occurred because of the value of the expression in template. If the
+// expression depends on the user's parameters, which include the kept values of sticky inputs, that is a
+// *fault.UserError that wraps err and whose message names the parameters and contains reason, a clause for the end
+// user. If it depends on none, or if the expression itself calls a function of Options.Functions or one that reads the
+// configuration or the environment, the result is err unchanged, an error for the operator.
 func (s *Scope) userError(template *expr.Template, reason string, err error) error {
 	names := s.originOf(template).Parameters
 	if len(names) == 0 || slices.ContainsFunc(template.Calls(), func(call expr.Call) bool {
@@ -203,9 +244,10 @@ func (s *Scope) userError(template *expr.Template, reason string, err error) err
 	return &fault.UserError{Message: message, Err: err}
 }
 
-// Assign sets a variable to the value of an expression, cast to the JSON type typ, as if it were a computed input. An
-// existing value is replaced. It returns an error of Eval, or an error if the value cannot be cast; the variable then
-// keeps its value.
+// Assign sets the named variable to the value of an expression, cast to the JSON type typ, such as "string" or
+// "object", as if it were a computed input; "" means no cast. An existing value is replaced. Assign returns an error,
+// and the variable keeps its value, if the expression cannot be evaluated or the value cannot be cast. The error is or
+// wraps a *fault.UserError if the user's parameters caused it.
 //
 // With Options.TolerateUnset, an error is not returned but recorded in Unresolved if its cause is a configuration value
 // or environment variable that is not set, or a variable in Unresolved. The variable then loses its value.
@@ -215,8 +257,8 @@ func (s *Scope) Assign(name, typ string, template *expr.Template) error {
 	return s.assign(variable, ComputedLayer)
 }
 
-// withPos returns the error, which must not be nil, as a *diag.PositionError at the template, or unchanged if it
-// already has a position.
+// withPos returns err, which must not be nil, wrapped in a *diag.PositionError with the position of the template, or
+// unchanged if it is or wraps a *diag.PositionError already.
 func withPos(err error, template *expr.Template) error {
 	if errors.As(err, new(*diag.PositionError)) {
 		return err
@@ -224,12 +266,20 @@ func withPos(err error, template *expr.Template) error {
 	return &diag.PositionError{Pos: template.Pos(), Err: err}
 }
 
-// Eval evaluates an expression with the constants and the variables that have been resolved so far. The owner is the
-// name of the input or output that the expression computes; values that the expression generates are carried under it,
-// and are added to s.Generated.
+// Eval evaluates an expression with the constants, the functions and the variables that have been resolved so far, and
+// returns a string, list or map. Values that the expression generates are stored in s.Generated under the owner, the
+// name of the input that the expression computes or another name (see Generated), even if the evaluation fails later;
+// those that Options.Carried contains for the owner are used again.
 //
-// If the user's parameters caused the error, it is a *fault.UserError. With Options.GuardReferences, a result that
-// contains "((" and depends on the request is such an error. See expr.Template.Eval for other errors.
+// With an error the result is nil. The error is or wraps a *fault.UserError in three cases:
+//
+//   - A function of the expression returns such an error.
+//   - A function fails with another error, and the expression depends on the user's parameters and calls neither a
+//     function of Options.Functions nor one that reads the configuration or the environment.
+//   - Options.GuardReferences is set, and the result contains "((" and depends on the request.
+//
+// Otherwise it is that of expr.Template.Eval, for example because a variable is not set or a function fails, usually a
+// *diag.PositionError.
 func (s *Scope) Eval(owner string, template *expr.Template) (any, error) {
 	result, err := template.Eval(s.scope(owner))
 	var functionErr *expr.FunctionError
@@ -252,8 +302,12 @@ func (s *Scope) Eval(owner string, template *expr.Template) (any, error) {
 	return result, nil
 }
 
-// Holds evaluates a condition and reports whether it is true. A nil condition is true. See expr.Truthy for the values
-// that count as true or false; any other value is a *diag.PositionError. See Eval for the owner and other errors.
+// Holds evaluates a condition and reports whether it is true, as expr.Truthy does: nil, "" and an empty list or map are
+// false, and texts such as "1", "true", "0" and "false" count by their meaning. A nil condition is true. The owner is
+// the name under which values that the condition generates are stored.
+//
+// With an error the result is false. The error is that of Eval if the condition cannot be evaluated, and a
+// *diag.PositionError if its value is neither true nor false, such as the text "maybe".
 func (s *Scope) Holds(owner string, condition *expr.Template) (bool, error) {
 	if condition == nil {
 		return true, nil
@@ -269,8 +323,9 @@ func (s *Scope) Holds(owner string, condition *expr.Template) (bool, error) {
 	return holds, nil
 }
 
-// Text evaluates an expression and returns the value as text: JSON for a list or map, and "" for null. See Eval for the
-// owner and the errors.
+// Text evaluates an expression and returns the value as text: a scalar as it is, JSON for a list or map, and "" for
+// null. Generated values are stored under the owner, the name of the input that the expression computes or another name
+// (see Generated). Text returns "" and an error if the expression cannot be evaluated; see Eval.
 func (s *Scope) Text(owner string, template *expr.Template) (string, error) {
 	result, err := s.Eval(owner, template)
 	if err != nil {
@@ -279,10 +334,11 @@ func (s *Scope) Text(owner string, template *expr.Template) (string, error) {
 	return value.Text(result), nil
 }
 
-// Require evaluates checks in order. It returns an error with the message of the first check that is not true: a
-// *fault.UserError if the audience is the user, otherwise a *diag.PositionError for the operator. If a check or its
-// message cannot be evaluated, Require stops and returns that error; see Holds. The owner is the section of the checks,
-// for errors.
+// Require evaluates checks in order until the first that is not true, and returns nil if all are true. Otherwise it
+// returns an error with the message of that check: a *fault.UserError if the audience of the check is the user,
+// otherwise a *diag.PositionError for the operator at the position of the check. If a check or its message cannot be
+// evaluated, Require stops and returns an error that wraps that of Holds or Text. The owner is the name of the section
+// of the checks, for errors and for generated values, such as "bind.requires".
 func (s *Scope) Require(owner string, checks []brokerpak.Check) error {
 	for _, check := range checks {
 		holds, err := s.Holds(owner, check.That)
@@ -304,8 +360,9 @@ func (s *Scope) Require(owner string, checks []brokerpak.Check) error {
 	return nil
 }
 
-// With returns a scope with further constants and functions, which take precedence over those of s; nil adds none.
-// Variables, their origins and errors, generated values and the counter are shared with s.
+// With returns a new scope with further constants and functions by name, which take precedence over those of s; nil
+// adds none. Variables, their origins and errors, generated values and the counter are shared with s, so setting a
+// variable in one scope sets it in both. s is not changed.
 func (s *Scope) With(constants map[string]any, functions map[string]expr.Function) *Scope {
 	extended := *s
 	extended.options.Constants = value.Merge(s.options.Constants, constants)
@@ -313,8 +370,10 @@ func (s *Scope) With(constants map[string]any, functions map[string]expr.Functio
 	return &extended
 }
 
-// scope returns the scope for evaluating an expression of the owner; see Eval for the owner. Such an evaluation adds
-// generated values to s.Generated, and each call of counter.next advances the counter.
+// scope returns the scope of package expr for evaluating an expression of the owner, the name of the input that the
+// expression computes or another name (see Generated). It refers to the variables of s and does not copy them. Such an
+// evaluation adds generated values to s.Generated under the owner, and each call of counter.next that has no carried
+// value advances the counter.
 func (s *Scope) scope(owner string) *expr.Scope {
 	return &expr.Scope{
 		Variables: s.Values,
@@ -329,10 +388,10 @@ func (s *Scope) scope(owner string) *expr.Scope {
 	}
 }
 
-// generate returns the result of a call of a function that generates values, such as rand.base64, in an expression of
-// the owner; see Eval for the owner. If Options.Carried contains a result of the call, it is used again; otherwise
-// create generates a new one. Either is recorded in Generated. If create fails, generate returns its error and records
-// nothing.
+// generate returns the result of a call of a function that generates values, such as "rand.base64#1", in an expression
+// of the owner, the name of the input that the expression computes or another name (see Generated). If Options.Carried
+// contains a result of the call for the owner, it is used again; otherwise create generates a new one. Either is
+// recorded in s.Generated. If create fails, generate returns nil and its error and records no result.
 func (s *Scope) generate(owner, call string, create func() (any, error)) (any, error) {
 	result, ok := s.options.Carried[owner][call]
 	if !ok {
@@ -348,18 +407,20 @@ func (s *Scope) generate(owner, call string, create func() (any, error)) (any, e
 	return result, nil
 }
 
-// NamesOf returns the declarations of a scope's constants and functions for expr.Template.Check. Of a constant, only
-// the name and whether it is a map matter; a map allows every key. Both arguments may be nil.
+// NamesOf returns the declarations of a scope's constants and functions by name, with which expr.Template.Check reports
+// names that are not declared. Of a constant, only the name and whether it is a map matter: a map declares the variable
+// NAME, which has the type Map, and every variable below it (NAME.key); any other value, such as a text, declares only
+// the variable NAME, of any type. Both maps may be nil, and a nil one declares no names.
 func NamesOf(constants map[string]any, functions map[string]expr.Function) expr.Names {
-	known := expr.Names{Functions: functions, Types: map[string]expr.Type{}}
+	names := expr.Names{Functions: functions, Types: map[string]expr.Type{}}
 	for _, name := range value.Keys(constants) {
 		switch constants[name].(type) {
 		case map[string]any:
-			known.Prefixes = append(known.Prefixes, name)
-			known.Types[name] = expr.Map
+			names.Prefixes = append(names.Prefixes, name)
+			names.Types[name] = expr.Map
 		default:
-			known.Variables = append(known.Variables, name)
+			names.Variables = append(names.Variables, name)
 		}
 	}
-	return known
+	return names
 }
