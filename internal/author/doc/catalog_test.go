@@ -167,6 +167,7 @@ var _ = Describe("the catalog", func() {
 		for i, plan := range decoded.Catalog.Plans {
 			instance := odb.Sample(service, &service.Plans[i], "one")
 			instance.Deployment.Releases = decoded.Deployment.Releases
+			instance.Deployment.Stemcells = decoded.Deployment.Stemcells
 			part := planned(plan)
 			instance.Plan = map[string]any{
 				"properties": part.Properties, "instance_groups": part.InstanceGroups,
@@ -228,12 +229,12 @@ var _ = Describe("the catalog", func() {
 				available("redis", "", "redis-server"),
 				available("other", "1", "redis-server"), available("more", "1", "cleanup-data", "redis-server"))
 			Expect(err).NotTo(HaveOccurred())
-			Expect(text).To(ContainSubstring("    # The release other has none of the jobs of the service.\n"))
+			Expect(text).To(ContainSubstring("    # The release other contains no job of the service.\n"))
 			Expect(text).To(ContainSubstring("    - name: redis\n      version: REPLACE_ME_release_version\n" +
 				"      jobs: [redis-server]\n" +
 				"    # The job redis-server is also in the release redis, which provides it.\n" +
 				"    - name: more\n      version: \"1\"\n      jobs: [cleanup-data]\n" +
-				"    # None of the given releases has these jobs.\n    - name: REPLACE_ME_release\n"))
+				"    # No release of --release contains these jobs.\n    - name: REPLACE_ME_release\n"))
 			Expect(deployed(text)).To(HaveExactElements(HaveField("Jobs", []string{"redis-server"}),
 				HaveField("Jobs", []string{"cleanup-data"}), HaveField("Jobs", []string{"health-check"})))
 		})
@@ -256,7 +257,7 @@ var _ = Describe("the catalog", func() {
 		text, err := doc.Catalog(&brokerpak.Manifest{}, openPak(root).Services[0])
 		Expect(err).NotTo(HaveOccurred())
 		Expect(text).To(ContainSubstring(`
-        # The pak computes instances, vm_type, persistent_disk_type; the values here have no effect.
+        # The pak computes instances, vm_type, persistent_disk_type, so that the values here have no effect.
         - name: node
           vm_type: computed
           instances: 1

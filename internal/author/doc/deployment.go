@@ -12,16 +12,20 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// A deployment contains the data of service_deployment for the catalog template, without the release of the adapter.
+// A deployment contains the entries of service_deployment, its releases and stemcells, for the catalog template. It
+// does not contain the release of the adapter, which the template adds for lifecycle errands. The zero value is that of
+// a service that deploys no jobs.
 type deployment struct {
-	// Unused are the names of the releases that have none of the jobs of the service, and are therefore left out.
+	// Unused are the names of the releases that are left out, because they have no job of the service, or only jobs
+	// that earlier releases provide.
 	Unused    []string
 	Releases  []deployedRelease
 	Stemcells []deployedStemcell
 }
 
-// A deployedRelease is an entry of service_deployment.releases. A name or version that only the operator knows is a
-// placeholder.
+// A deployedRelease is an entry of service_deployment.releases: the name and the version of a BOSH release, the jobs
+// that it provides, and comments on the entry. A name or version that only the operator knows is a placeholder, such as
+// REPLACE_ME_release_version.
 type deployedRelease struct {
 	Name, Version string
 	Jobs          []string
@@ -29,24 +33,31 @@ type deployedRelease struct {
 	Notes []string
 }
 
-// A deployedStemcell is an entry of service_deployment.stemcells. Note is a comment on it, or "".
+// A deployedStemcell is an entry of service_deployment.stemcells. OS is the operating system, such as "ubuntu-jammy",
+// or a placeholder; the version is not a field, because only the operator knows it. Note is the text of a comment on
+// the entry, without "#", or "" for no comment.
 type deployedStemcell struct{ OS, Note string }
 
-// newDeployment returns the releases and stemcells for the manifests of a service. Each job that these may contain,
-// unless an input determines its name, is assigned to the first release that has it. A release without any of the jobs
-// is only listed in Unused. Jobs that no release has are in an entry of their own, whose name is that of the only other
-// release that the definition requires, or a placeholder. newDeployment returns nil if the service deploys no jobs.
-func newDeployment(service *brokerpak.Service, releases []*release.Release) *deployment {
+// newDeployment returns the releases and stemcells for the manifests of a service. Only jobs with fixed names count:
+// those whose names contain a ((variable)) are left out. The result is the zero value if the service has no
+// provision.bosh section or no such job.
+//
+// Each job that a manifest may contain is assigned to the first of the releases that has it; the entry of each later
+// release with the job gets a note about that. The entry of a release also gets a note for the version constraint in
+// the definition, if there is one. A release that gets no job has no entry and is only listed in Unused. Jobs that no
+// release has are in a last entry of their own; its name is that of the only other release that the definition
+// requires, or a placeholder. releases may be empty, but must not contain nil.
+func newDeployment(service *brokerpak.Service, releases []*release.Release) deployment {
 	if service.Provision.Bosh == nil {
-		return nil
+		return deployment{}
 	}
 	bosh := service.Provision.Bosh
 	jobs := slices.Compact(slices.Sorted(slices.Values(bosh.JobNames())))
 	jobs = slices.DeleteFunc(jobs, vars.Reference.MatchString) // inputs determine these names
 	if len(jobs) == 0 {
-		return nil
+		return deployment{}
 	}
-	d := &deployment{Stemcells: deployedStemcells(bosh.Requires.Stemcells)}
+	d := deployment{Stemcells: deployedStemcells(bosh.Requires.Stemcells)}
 	required := requiredVersions(bosh.Requires.Releases)
 	providers := map[string][]string{} // of each job
 	for _, available := range releases {
@@ -80,16 +91,18 @@ func newDeployment(service *brokerpak.Service, releases []*release.Release) *dep
 	return d
 }
 
-// unknownRelease returns the entry of service_deployment.releases for the jobs that no release has. Its name is that of
-// the only release in required, or a placeholder; its version is a placeholder. required are the version constraints,
-// by name, of the releases that the definition requires and that were not given; each becomes a note. given means that
-// releases were given, which another note then says.
-func unknownRelease(jobs []string, required map[string]string, given bool) deployedRelease {
+// unknownRelease returns the entry of service_deployment.releases for the jobs that no release has. required contains
+// the version constraints, by name, of the releases that the definition requires and that the author did not name on
+// the command line. The name of the entry is that of the only release in required, or a placeholder; its version is a
+// placeholder. Each constraint that is not empty becomes a note of the entry. If anyNamed is true, the author named
+// other releases, and a note says that none of these has the jobs. If it is false and required does not have exactly
+// one release, a note explains how to name releases.
+func unknownRelease(jobs []string, required map[string]string, anyNamed bool) deployedRelease {
 	entry := deployedRelease{Name: placeholder + "release", Version: placeholder + "release_version", Jobs: jobs}
 	names := value.Keys(required)
 	switch {
-	case given:
-		entry.Notes = []string{"None of the given releases has these jobs."}
+	case anyNamed:
+		entry.Notes = []string{"No release of --release contains these jobs."}
 	case len(names) == 1:
 	default:
 		entry.Notes = []string{
@@ -105,8 +118,8 @@ func unknownRelease(jobs []string, required map[string]string, given bool) deplo
 	return entry
 }
 
-// requiredVersions returns the version constraints by the names of the releases. Of several constraints on a release,
-// it returns the last one.
+// requiredVersions returns the version constraints, such as ">= 4.1, < 6", by the names of the releases. Of several
+// constraints on a release, it returns the last one. The result is never nil.
 func requiredVersions(constraints []brokerpak.Constraint) map[string]string {
 	required := map[string]string{}
 	for _, constraint := range constraints {
@@ -115,7 +128,9 @@ func requiredVersions(constraints []brokerpak.Constraint) map[string]string {
 	return required
 }
 
-// constraintNotes returns a comment with the version constraint on a release, or nil if there is none.
+// constraintNotes returns a list with one comment, without "#", such as "The pak requires the release redis >= 4.1.".
+// name is that of a release, and required maps names of releases to version constraints. The result is nil if required
+// has no constraint for the release, or an empty one.
 func constraintNotes(name string, required map[string]string) []string {
 	if required[name] == "" {
 		return nil
@@ -123,8 +138,9 @@ func constraintNotes(name string, required map[string]string) []string {
 	return []string{fmt.Sprintf("The pak requires the release %s %s.", name, required[name])}
 }
 
-// deployedStemcells returns the stemcells that a definition requires, each with its version constraint as its note. If
-// there are none, it returns one without a note, whose operating system is a placeholder.
+// deployedStemcells returns an entry for each stemcell that a definition requires, in their order. The note of an entry
+// is "The pak requires " and the version constraint, without a period. If the definition requires no stemcell, the
+// result is one entry without a note, whose operating system is a placeholder.
 func deployedStemcells(constraints []brokerpak.Constraint) []deployedStemcell {
 	if len(constraints) == 0 {
 		return []deployedStemcell{{OS: placeholder + "stemcell_os"}}
@@ -134,9 +150,10 @@ func deployedStemcells(constraints []brokerpak.Constraint) []deployedStemcell {
 	})
 }
 
-// Computed returns the keys of an instance group that the definition computes, so that the value of a plan has no
-// effect. The key at_most, which only limits the value of the plan, is not among them. Computed returns nil if there
-// are none.
+// Computed returns the keys of an instance group, such as "vm_type" or "azs", that the definition computes, so that the
+// values of a plan have no effect. The key at_most, which only limits the value of the plan, is not among them. group
+// is the name of the group. Computed returns nil if the definition computes no key of it. The service must have a
+// provision.bosh section.
 func (c catalog) Computed(group string) (keys []string) {
 	size := c.Provision.Bosh.Group(group)
 	if size == nil {

@@ -107,7 +107,7 @@ var _ = Describe("an instance group that an ops file adds", func() {
 		dir := cookbookPak(byParameter)
 		service := openPak(dir).Services[0]
 		Expect(doc.Catalog(&brokerpak.Manifest{}, service)).To(ContainSubstring(
-			"# The instance group proxy belongs here as well where this is true: ${proxies > 0 && wanted}"))
+			"# Add the instance group proxy to plans for which this expression is true: ${proxies > 0 && wanted}"))
 		instance := odb.Sample(service, &service.Plans[1], "one")
 		instance.Plan["instance_groups"] = []any{odb.SampleGroup("server", ""), odb.SampleGroup("proxy", "")}
 		manifest := generated(ctx, instance, map[string]string{"SERVICE_ADAPTER_PAKS": "[" + dir + "]"})
