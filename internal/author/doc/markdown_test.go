@@ -1,6 +1,9 @@
 package doc_test
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -21,6 +24,33 @@ var _ = Describe("the Markdown reference", func() {
 		Entry("for redis", parityPak(), "redis"),
 		Entry("for the specification's example", example("example-email"), "example-email"),
 	)
+
+	It("has no commands for bindings of a service without a bind section", func() {
+		dir := filepath.Join(GinkgoT().TempDir(), "pak")
+		Expect(os.CopyFS(dir, os.DirFS(everything))).To(Succeed())
+		file := filepath.Join(dir, "minimal.yml")
+		definition, err := os.ReadFile(file)
+		Expect(err).NotTo(HaveOccurred())
+		definition, _, found := bytes.Cut(definition, []byte("\nbind:"))
+		Expect(found).To(BeTrue())
+		Expect(os.WriteFile(file, append(definition, '\n'), 0o600)).To(Succeed())
+		text, err := doc.Markdown(openPak(dir))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(text).To(MatchRegexp(`cf create-service minimal PLAN my-minimal .*\n` + "```"))
+		Expect(text).To(ContainSubstring("cf service my-minimal"))
+		Expect(text).To(ContainSubstring("cf delete-service my-minimal"))
+		Expect(text).NotTo(MatchRegexp("cf (bind-service|create-service-key|unbind-service) .*my-minimal"))
+	})
+
+	It("prefers the properties of a plan to its overrides, as a request does", func() {
+		pak := openPak(example("redis"))
+		plan := &pak.Services[0].Plans[0]
+		plan.Properties = map[string]any{"max_clients": int64(7)}
+		plan.ProvisionOverrides = map[string]any{"max_clients": int64(8), "persistent": true}
+		text, err := doc.Markdown(pak)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(text).To(ContainSubstring("- sets `max_clients` to `7`\n- sets `persistent` to `true`"))
+	})
 
 	It("has tables of even width and no markup of the pak", func() {
 		text, err := doc.Markdown(openPak(everything))
