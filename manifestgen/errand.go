@@ -18,7 +18,15 @@ import (
 )
 
 // Errands configures the lifecycle errands apply-instance and destroy-instance, which apply and destroy the provision
-// template of an instance on a VM of its deployment. It has no effect on plans without these errands.
+// template of an instance on a VM of its deployment. It has no effect on plans without these errands. With the zero
+// value, requests for plans with these errands fail, because the errands' properties must configure a state backend
+// that is not local.
+//
+// Properties are the properties of the errands' jobs, in which texts may contain expressions about the instance. Limit
+// is the default of the property errand_limit, or "" for none. Check returns an error if the errands of the named
+// service cannot work with the evaluated properties, or with the keys of the configuration that they read; a nil Check
+// accepts everything. UseInstalledTemplate lets existing instances use the provision template of the installed pak
+// instead of the one that built them. AllowUpgrade lets them use its template and its version of OpenTofu.
 type Errands struct {
 	// Properties are the properties of the errands' jobs. Texts in them may contain expressions about the instance. A
 	// plan with these errands needs a state.type other than "local" in them.
@@ -33,9 +41,10 @@ type Errands struct {
 	UseInstalledTemplate, AllowUpgrade bool
 }
 
-// ownErrands returns the errand with this name in one of the plan's lists, as a list of one element, if the errand
-// belongs to this adapter. It belongs to the service instead if the definition has a group or job of the same name.
-// ownErrands returns nil if the list has no such errand or if the errand belongs to the service.
+// ownErrands searches list, the plan's post_deploy or pre_delete errands, for the first errand with this name, and
+// returns it as a list of one element, which is a part of list. It returns nil if the list has no such errand, or if an
+// instance group of the manifest template, or one that an ops file adds to it, has this name or a job of this name: the
+// errand then belongs to the service instead of this adapter.
 func ownErrands(bosh *brokerpak.Bosh, list []serviceadapter.Errand, name string) []serviceadapter.Errand {
 	at := slices.IndexFunc(list, func(errand serviceadapter.Errand) bool { return errand.Name == name })
 	if at < 0 || bosh.HasGroupOrJob(name) {
@@ -44,12 +53,20 @@ func ownErrands(bosh *brokerpak.Bosh, list []serviceadapter.Errand, name string)
 	return list[at : at+1]
 }
 
-// checkErrands returns an error for the first reason why errands of this adapter in the plan cannot work, or nil. The
-// reasons are: an errand is placed on several instances or on a whole group; the state backend of Errands.Properties is
-// local or missing; the plan has apply-instance, but not destroy-instance, or the service has no provision template;
-// the manifest needs outputs of the template, which do not exist before the errand runs; or a parameter imports an
-// existing resource. All errors are *fault.UserErrors; except for such a parameter, the operator must correct the plan
-// or the configuration.
+// checkErrands returns a *fault.UserError for the first reason why errands of this adapter in the plan cannot work. It
+// returns nil if there is none, and if the plan has no errands of this adapter. These reasons apply to every errand:
+//
+//   - The plan places the errand on several instances, or on a whole group instead of one instance such as "GROUP/0".
+//   - The property state.type in Errands.Properties is missing, empty or "local".
+//
+// If the plan has apply-instance, there are further reasons:
+//
+//   - The service has no provision template.
+//   - The plan lacks destroy-instance.
+//   - The manifest needs outputs of the template, which do not exist before the errand runs.
+//   - A parameter of this request imports an existing resource; null and "" import none.
+//
+// The last one is an error for the user. In all other cases, the operator must correct the plan or the configuration.
 func checkErrands(in *inputs) error {
 	if len(in.errands) == 0 {
 		return nil
@@ -64,7 +81,7 @@ func checkErrands(in *inputs) error {
 	if cmp.Or(value.Text(settings["type"]), "local") == "local" {
 		return fault.Operatorf("the plan has lifecycle errands of the service adapter, " +
 			"so errand_properties of its configuration must have a state.type " +
-			"that an errand's VM can reach, such as pg: what is local is gone with the VM")
+			"that an errand's VM can reach, such as pg: the states of a local backend are deleted with the VM")
 	}
 	if !in.appliesByErrand {
 		return nil
@@ -79,8 +96,8 @@ func checkErrands(in *inputs) error {
 	}
 	if what, at := in.Service.Provision.FindOutputUse(in.module.Outputs); what != "" {
 		return fault.Operatorf("the plan has the lifecycle errand %q, but the service's manifest needs the output %s "+
-			"of the provision template (%s), which an errand makes only after the deployment: "+
-			"take the errand from the plan", record.ApplyErrand, what, at)
+			"of the provision template (%s), which an errand creates only after the deployment: "+
+			"remove the errand from the plan", record.ApplyErrand, what, at)
 	}
 	for _, imported := range in.Service.Provision.ImportInputs {
 		if value.Text(in.Parameters[imported.Name]) != "" {
@@ -91,9 +108,10 @@ func checkErrands(in *inputs) error {
 	return nil
 }
 
-// errandGroup returns the plan's instance group for the errands of this adapter: the group with lifecycle errand whose
-// name is not in serviceGroups, the names of the service's groups. It returns nil if there is none or if the plan has
-// no errands of this adapter, and a *fault.UserError if there are several.
+// errandGroup returns the plan's instance group on which the errands of this adapter run, as a pointer into the plan:
+// the group with the lifecycle "errand" whose name is not among serviceGroups, the names of the groups in the manifest
+// template. It returns nil and no error if the plan has no errands of this adapter, whatever its groups are, or has no
+// such group. Otherwise it returns nil and a *fault.UserError if the plan has several such groups.
 func errandGroup(in *inputs, serviceGroups []string) (*serviceadapter.InstanceGroup, error) {
 	if len(in.errands) == 0 {
 		return nil, nil
@@ -105,18 +123,19 @@ func errandGroup(in *inputs, serviceGroups []string) (*serviceadapter.InstanceGr
 			continue
 		}
 		if result != nil {
-			return nil, fault.Operatorf("the plan has two instance groups of lifecycle errand "+
-				"that the service does not know, %q and %q; its errands need one", result.Name, group.Name)
+			return nil, fault.Operatorf("the plan has two instance groups with lifecycle: errand that are not groups "+
+				"of the service, %q and %q; its errands need exactly one", result.Name, group.Name)
 		}
 		result = group
 	}
 	return result, nil
 }
 
-// addErrandGroup returns the groups with the instance group for the errands of this adapter appended, which has the
-// jobs of the errands that the plan does not place on another instance. group is the result of errandGroup. If group is
-// nil, the groups are returned unchanged. The alias is the group's stemcell. It returns a *fault.UserError if an errand
-// needs the group and group is nil, or if no errand needs the group.
+// addErrandGroup returns groups, the instance groups of the manifest, with the group for the errands of this adapter
+// appended. This group has the values of group, the result of errandGroup, the stemcell alias, and the jobs of those
+// errands for which the plan names no instance; see colocateErrands for the others. If group is nil and no errand needs
+// it, groups is returned unchanged. addErrandGroup returns a *fault.UserError if an errand needs the group and group is
+// nil, or if group is not nil and no errand needs it.
 func addErrandGroup(in *inputs, groups []any, group *serviceadapter.InstanceGroup, alias string) ([]any, error) {
 	var jobs []any
 	for _, errand := range in.errands {
@@ -124,8 +143,8 @@ func addErrandGroup(in *inputs, groups []any, group *serviceadapter.InstanceGrou
 			continue
 		}
 		if group == nil {
-			return nil, fault.Operatorf("the plan's lifecycle errand %q has no instance group: "+
-				"give the plan an instance group with lifecycle: errand, or the errand instances: [GROUP/0]",
+			return nil, fault.Operatorf("the plan's lifecycle errand %q has no instance group: add an instance group "+
+				"with lifecycle: errand to the plan, or set instances: [GROUP/0] of the errand",
 				errand.Name)
 		}
 		jobs = append(jobs, map[string]any{"name": errand.Name})
@@ -134,25 +153,30 @@ func addErrandGroup(in *inputs, groups []any, group *serviceadapter.InstanceGrou
 		return groups, nil
 	}
 	if jobs == nil {
-		return nil, fault.Operatorf("the plan has an instance group %q of lifecycle errand, "+
-			"but places its errands elsewhere", group.Name)
+		return nil, fault.Operatorf("the plan has an instance group %q with lifecycle: errand, but runs its errands "+
+			"on other groups", group.Name)
 	}
 	entry := map[string]any{"name": group.Name, "jobs": jobs}
 	fillGroup(entry, group, alias, in.previous)
 	return append(groups, entry), nil
 }
 
-// configureErrands sets, in the tree of the manifest, the properties of the jobs of this adapter's errands: those of
-// the operator, the instance ID for destroy-instance, and the intent and its secrets for apply-instance. The jobs are
-// recognised by their names in all instance groups. All properties that such a job has already are replaced. The tree
-// is changed in place. Nothing changes if the plan has no such errands.
-func configureErrands(d *decisions, tree map[string]any) {
+// configureErrands sets, in place, the properties of the jobs of this adapter's errands in tree, the manifest: those of
+// the operator, and the instance ID for destroy-instance or the desired state of the instance and its secrets for
+// apply-instance, which replace properties of the operator with the same names. It recognises the jobs by the errands'
+// names, in all instance groups, and replaces all properties that such a job already has. It changes nothing if the
+// plan has no such errands or the manifest has no such jobs. It returns the lostErr of a secret input whose value is
+// lost, a *fault.UserError, and then changes nothing.
+func configureErrands(d *decisions, tree map[string]any) error {
 	ownProperties := map[string]map[string]any{}
 	if d.destroysByErrand {
 		ownProperties[record.DestroyErrand] = map[string]any{"instance_id": d.instanceID()}
 	}
 	if d.appliesByErrand {
-		intent, secrets := errandIntent(d)
+		intent, secrets, err := errandIntent(d)
+		if err != nil {
+			return err
+		}
 		ownProperties[record.ApplyErrand] = map[string]any{"intent": intent.Encode(), "secrets": secrets}
 	}
 	for _, group := range value.Mappings(tree["instance_groups"]) {
@@ -162,14 +186,19 @@ func configureErrands(d *decisions, tree map[string]any) {
 			}
 		}
 	}
+	return nil
 }
 
 // errandProperties returns the operator's properties of the errands' jobs, with their expressions evaluated for the
-// instance, after Errands.Check accepted them. They are nil if the plan has no errands of this adapter. The check runs
-// before OpenTofu creates anything for the instance. Its keys are those that the given inputs, which the errand
-// evaluates, read from the configuration, and the environment variables that the pak requires, because errands take
-// these from the configuration as well. errandProperties returns an error if an expression cannot be parsed or
-// evaluated, and a *fault.UserError if the check fails.
+// instance (see evaluateErrandProperties), after Errands.Check has accepted them. A nil Errands.Check accepts all
+// properties. errandProperties returns nil and no error if the plan has no errands of this adapter.
+//
+// inputs are those that the errand itself evaluates. The check gets the name of the service, the properties, and the
+// keys of the configuration that the errand needs: the environment variables that the pak requires, and the constant
+// keys that the expressions of these inputs read with the function config, but not those of config.find.
+//
+// errandProperties returns nil and an error if an expression cannot be parsed or evaluated, and nil and a
+// *fault.UserError for the operator if the check fails.
 func errandProperties(r *resolution, inputs errandInputs) (map[string]any, error) {
 	if len(r.errands) == 0 {
 		return nil, nil
@@ -189,10 +218,15 @@ func errandProperties(r *resolution, inputs errandInputs) (map[string]any, error
 	return properties, nil
 }
 
-// evaluateErrandProperties returns the operator's properties with their expressions evaluated for the instance, and
-// with Errands.Limit as errand_limit if they lack it, as a new map. The expressions may read the IDs of the request,
-// the deployment name, and credhub(NAME), which returns a reference. It returns an error if an expression cannot be
-// parsed or evaluated.
+// evaluateErrandProperties returns Errands.Properties as a new map, in which all texts with an expression "${...}" are
+// replaced by its value. If Errands.Limit is not empty and the properties lack errand_limit, even if the operator has
+// configured no properties at all, it is added. The map is never nil unless there is an error; without properties and
+// limit it is empty.
+//
+// The expressions may read request.instance_id, request.service_id, request.plan_id and bosh.deployment, and call the
+// standard functions and credhub(NAME), which returns the reference "((NAME))". They cannot read the configuration, the
+// environment or other variables. evaluateErrandProperties returns nil and an error if an expression cannot be parsed
+// or evaluated.
 func evaluateErrandProperties(r *resolution) (map[string]any, error) {
 	scope := vars.NewScope(vars.Options{
 		Constants: map[string]any{
@@ -226,12 +260,16 @@ func evaluateErrandProperties(r *resolution) (map[string]any, error) {
 	return properties, nil
 }
 
-// errandVersions returns the versions of the pak, template and OpenTofu with which the errand builds the instance. A
-// new instance gets the installed ones. An existing one keeps its recorded versions, except that Errands.AllowUpgrade
-// replaces the template and OpenTofu by the installed ones, and Errands.UseInstalledTemplate the template; if one of
-// them changes, the pak is the installed one as well. An empty template or OpenTofu version means that the instance
-// keeps the one it was built with, which is not recorded if no errand has built it yet. It returns an error if the pak
-// has no default version of OpenTofu.
+// errandVersions returns the versions of the pak, the template and OpenTofu that the errand must use for the instance.
+// The template's version is the digest of its files. A new instance gets the versions of the installed pak. A deployed
+// instance keeps the versions in its record, with two exceptions: Errands.AllowUpgrade replaces those of the template
+// and OpenTofu by the installed ones, and Errands.UseInstalledTemplate that of the template. If one of them changes, or
+// if the record names no pak, the result identifies the installed pak.
+//
+// The template or OpenTofu version in the result may be "", which means that the instance keeps the one that it has.
+// This happens if the instance was built without an errand, for example by generate-manifest before the plan had the
+// errand, because its record then contains no versions for the errand. errandVersions returns an error if the installed
+// pak has no default version of OpenTofu, even if the result does not depend on it.
 func errandVersions(in *inputs) (record.Versions, error) {
 	tofu, err := in.Pak.Manifest.DefaultVersion()
 	if err != nil {
@@ -264,7 +302,9 @@ func errandVersions(in *inputs) (record.Versions, error) {
 	return result, nil
 }
 
-// errandDecisions are the decisions about a provision template that an errand applies.
+// errandDecisions contains the decisions about a provision template that the errand apply-instance applies: the inputs
+// that the errand evaluates itself, the secret inputs that become secrets of the manifest, and the inputs with
+// generated values. The zero value means that no errand applies the template.
 type errandDecisions struct {
 	// inputs are the inputs that the errand evaluates.
 	inputs errandInputs
@@ -274,9 +314,17 @@ type errandDecisions struct {
 	generated map[string]bool
 }
 
-// decideErrand decides which inputs the errand evaluates and which further inputs become secrets of the manifest. The
-// result is zero if no errand applies the template. It returns an error if the definition has an input for which this
-// is not possible; see findErrandInputs, valueSecrets and checkDerivedSecrets.
+// decideErrand decides which inputs the errand apply-instance evaluates and which further inputs become secrets of the
+// manifest. It returns the zero value and no error if no errand of the plan applies the template. The decisions that
+// are returned with an error must not be used. It returns an error in these cases:
+//
+//   - An input that depends on the configuration also depends on a generated value, the UAA client, plan properties, or
+//     a function about the plan or the releases, or a document of provision.bosh contains it although its value cannot
+//     be computed here; see findErrandInputs.
+//   - An input that depends on the configuration reads a secret input, an expression other than that of an input reads
+//     a generated input that is not a secret of the definition, or an input cannot become a secret of the manifest; see
+//     valueSecrets.
+//   - A new generated input is computed from one that an earlier request generated; see checkDerivedSecrets.
 func decideErrand(r *resolution) (errandDecisions, error) {
 	if !r.appliesByErrand {
 		return errandDecisions{}, nil
@@ -292,26 +340,33 @@ func decideErrand(r *resolution) (errandDecisions, error) {
 	return errandDecisions{inputs: inputs, secrets: secrets, generated: generated}, checkDerivedSecrets(r, generated)
 }
 
-// errandIntent returns the desired state for the errand and the values of its secrets by input. A secret's value is a
-// reference, or the literal value if the broker stores no secrets; an empty value is in the intent instead. The intent
-// also contains the inputs that are not secret and that the template or the inputs of the errand use. The map of
-// secrets is never nil.
-func errandIntent(d *decisions) (record.Intent, map[string]any) {
+// errandIntent returns the desired state for the errand apply-instance, and the values of the secret inputs by input
+// name. The desired state contains the identity, owner and versions of the instance, the inputs that the errand
+// evaluates with the constants that they read, and the values of those inputs that are not secret and that the template
+// or these expressions need. Every variable that is set counts as an input here.
+//
+// The value of a secret input is a reference, such as "((odb_secret:NAME))", or the literal value if the broker stores
+// no secrets. A secret input whose literal value is nil or "" is in the desired state instead. If there is no error,
+// the map of secrets is not nil. The error is the lostErr of the first secret input, by name, whose value is lost, so
+// that the user must supply it again.
+func errandIntent(d *decisions) (record.Intent, map[string]any, error) {
 	intent := record.Intent{
 		Instance: d.instance(), Owner: d.received.Owner, Versions: d.versions, Inputs: map[string]any{},
 		Constants: d.errand.inputs.constants, EvaluatedByErrand: d.errand.inputs.names,
 	}
 	secrets := map[string]any{}
-	for name, item := range d.scope.Values {
+	for _, name := range value.Keys(d.scope.Values) {
 		if !d.errand.inputs.isNeeded(d.inputs, name) {
 			continue
 		}
 		secret := d.definedSecrets.ofInput(name)
 		if secret == nil {
-			intent.Inputs[name] = item
+			intent.Inputs[name] = d.scope.Values[name]
 			continue
 		}
 		switch chosen := d.secrets[secret.Name]; {
+		case chosen.lostErr != nil:
+			return record.Intent{}, nil, chosen.lostErr
 		case chosen.reference != "":
 			secrets[name] = chosen.reference
 		case chosen.literal == nil || chosen.literal == "":
@@ -320,5 +375,5 @@ func errandIntent(d *decisions) (record.Intent, map[string]any) {
 			secrets[name] = chosen.literal
 		}
 	}
-	return intent, secrets
+	return intent, secrets, nil
 }

@@ -12,7 +12,9 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// manifest is the third stage: everything in the response to the broker but the record. Only render returns manifests.
+// manifest is the result of the third stage of Generator.Generate: the manifest as a tree, its references, the BOSH
+// configs and the labels, but neither the record nor the values of secrets, which respond adds to the response. Only
+// render returns manifests.
 type manifest struct {
 	// tree is the manifest without the record.
 	tree map[string]any
@@ -24,9 +26,13 @@ type manifest struct {
 	labels  map[string]any
 }
 
-// render returns the manifest, the BOSH configs and the labels. It returns an error if an expression or an operation
-// fails, if a reference cannot be resolved, if the template does not fit the deployment or the plan, or if the broker
-// rejects BOSH configs. See complete, checkReferences and renderConfigs for the types of the errors.
+// render performs the third stage of Generator.Generate: it returns the manifest with the references to sensitive
+// outputs and the properties of errands, the BOSH configs and the labels. It may log warnings; see instanceGroups. It
+// returns nil and an error if an expression or a condition cannot be evaluated, if an ops file cannot be applied or a
+// variable cannot be replaced, if a manifest cannot contain a value, if BOSH cannot or must not resolve a reference, if
+// the template does not fit the deployment or the plan, or if a BOSH config is needed and the broker rejects them.
+// Causes in the user's parameters, faults in the plan's groups or in the releases of jobs, a lost secret that the user
+// must supply again, and the rejected configs are *fault.UserErrors; see complete, checkReferences and renderConfigs.
 func render(d *decisions) (*manifest, error) {
 	variables, err := templateVariables(d)
 	if err != nil {
@@ -47,14 +53,22 @@ func render(d *decisions) (*manifest, error) {
 	if outputs := outputReferences(d); len(outputs) > 0 {
 		tree[record.OutputsKey] = outputs
 	}
-	configureErrands(d, tree)
+	if err := configureErrands(d, tree); err != nil {
+		return nil, err
+	}
 	return &manifest{tree: tree, references: references(tree), configs: configs, labels: labels}, nil
 }
 
 // renderManifest returns the manifest as a tree, without the record and the properties of errands. It applies the ops
-// files whose condition holds, interpolates the variables, completes the result with the broker's values, and applies
-// the ops files for the completed manifest. It returns an error if any of these steps fails or if a reference in the
-// result cannot be resolved; see complete and checkReferences for the types. It may log warnings; see instanceGroups.
+// files whose condition is true to the manifest template, replaces the variables, completes the result with the
+// broker's values (see complete), and applies the ops files for the completed manifest. It may log warnings; see
+// instanceGroups.
+//
+// It returns an error if a condition cannot be evaluated, if a document is not valid YAML, if an operation cannot be
+// applied or a variable cannot be replaced, if complete returns one, or if BOSH cannot or must not resolve a reference
+// in the result (see checkReferences). A value from the request that would form a reference, faults in the plan's
+// groups or releases of jobs, and a lost secret that the user must supply again (see lostValue) are *fault.UserErrors.
+// The tree that is returned with an error must not be used.
 func renderManifest(d *decisions, variables variables) (map[string]any, error) {
 	ops, err := selectOps(d.bosh.Ops, d.scope, false)
 	if err != nil {
@@ -76,10 +90,14 @@ func renderManifest(d *decisions, variables variables) (map[string]any, error) {
 	return result.tree, checkReferences(d, variables, result, "")
 }
 
-// renderConfigs returns the BOSH configs whose condition holds, as YAML by type, or nil if there are none. It returns a
-// *fault.UserError if there are some and the broker rejects BOSH configs; while the broker checks for pending changes,
-// it returns the configs instead. It returns another error if a condition or a variable cannot be evaluated, or if a
-// config contains a reference that BOSH cannot or must not resolve; see checkReferences.
+// renderConfigs returns the BOSH configs whose condition is true or missing, as YAML by type, such as "cloud" or
+// "runtime". It returns nil if there are none. variables are those of the manifest template.
+//
+// renderConfigs returns nil and a *fault.UserError if configs apply and the operator has set that the broker rejects
+// BOSH configs, unless the broker checks for pending changes, and if a value from the request would form a reference.
+// If a condition cannot be evaluated, the error wraps that of vars.Scope.Holds. It is another error if a config is not
+// valid YAML or not a mapping, if a variable cannot be replaced, or if a config contains a reference that BOSH cannot
+// or must not resolve; see checkReferences.
 func renderConfigs(d *decisions, variables variables) (map[string]string, error) {
 	configs := map[string]string{}
 	for _, kind := range value.Keys(d.bosh.Configs) {
@@ -108,16 +126,17 @@ func renderConfigs(d *decisions, variables variables) (map[string]string, error)
 	if d.NoConfigs && !d.pendingCheck() {
 		return nil, &fault.UserError{
 			Message: fmt.Sprintf("the service instance needs a BOSH config (%s), "+
-				"and the operator has turned BOSH configs off",
+				"and the operator has disabled BOSH configs",
 				strings.Join(value.Keys(configs), ", ")),
-			Err: errors.New("the configuration has disable_bosh_configs, as the broker does"),
+			Err: errors.New("disable_bosh_configs is set in the configuration"),
 		}
 	}
 	return configs, nil
 }
 
-// renderLabels evaluates the metadata labels of the instance. It returns nil if the definition has none, and an error
-// if an expression fails.
+// renderLabels evaluates the metadata labels of the instance and returns their values as texts, by the names of the
+// labels. A value that is null gives "". It returns nil and no error if the definition has no labels. If an expression
+// cannot be evaluated, it returns nil and an error that wraps that of vars.Scope.Text.
 func renderLabels(templates map[string]*expr.Template, scope *vars.Scope) (map[string]any, error) {
 	if len(templates) == 0 {
 		return nil, nil
