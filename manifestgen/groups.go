@@ -3,6 +3,7 @@ package manifestgen
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -14,16 +15,18 @@ import (
 	"service-adapter/internal/value"
 )
 
-// instanceGroups returns the instance groups of the manifest: those of the template, in its order, completed in place
-// from the plan's groups, then the group of this adapter's errands, if the plan has one. Lifecycle errands that the
-// plan places on a group become jobs of that group. The alias is the stemcell of groups that name none. Optional groups
-// that the plan does not have are omitted. The result without an error is never nil. See checkGroups and
-// colocateErrands for violations that are only logged as warnings.
+// instanceGroups returns the instance groups of the manifest: those in template, the list of the manifest template, in
+// its order, completed in place from the plan's groups, then the group of this adapter's errands, if the plan has one.
+// Lifecycle errands that the plan places on a group become jobs of that group, and each job that names no release gets
+// the one that provides it. alias is the stemcell of groups that name none. Optional groups that the plan does not have
+// are omitted. A template that is not a list counts as empty. The result without an error is never nil; the result with
+// an error must not be used.
 //
 // The error is or contains a *fault.UserError if the plan and the service do not have the same groups (see
-// checkGroups), if the plan's group for this adapter's errands is missing, ambiguous or unused, or if the release of a
-// job cannot be determined. It is another error if an errand of the plan does not exist, or if an entry of the template
-// or a job is not a mapping.
+// checkGroups), if the plan's group for this adapter's errands is missing, ambiguous or unused, or if no release or
+// several provide a job. It is another error if the plan places an errand on a missing group, if an errand of the plan
+// is neither a group nor a job, or if an entry of the template or a job is not a mapping. An unknown group or errand
+// that the previous plan had as well is only logged as a warning.
 func instanceGroups(d *decisions, template any, alias string) ([]any, error) {
 	list, _ := template.([]any)
 	templates := byName(template)
@@ -59,10 +62,12 @@ func instanceGroups(d *decisions, template any, alias string) ([]any, error) {
 	return all, err
 }
 
-// checkGroups returns a *fault.UserError if the plan has an instance group that the service does not have, or lacks one
-// that is not optional. serviceGroups are the names of the groups of the template and of the errands. An unknown group
-// that the deployed instance's plan had as well only causes a logged warning, because an error would block every update
-// of that instance. An optional group, and one that only the definition sizes, may be missing in the manifest.
+// checkGroups returns a *fault.UserError for the first instance group that the plan has and the service does not, or
+// that the service requires and the plan lacks. It returns nil if there is none. serviceGroups are the names of the
+// groups in the manifest template and of the group for errands. The plan need not have a group that the definition
+// lists as optional. The service need not have an optional group, nor one that only the definition adds to the plan. An
+// unknown group that the deployed instance's plan had as well only causes a logged warning, because an error would
+// block every update of that instance.
 func checkGroups(d *decisions, serviceGroups []string) error {
 	groupName := func(group serviceadapter.InstanceGroup) string { return group.Name }
 	planned := value.Convert(d.plan.InstanceGroups, groupName)
@@ -73,10 +78,10 @@ func checkGroups(d *decisions, serviceGroups []string) error {
 		case slices.Contains(d.bosh.OptionalInstanceGroups, name), !slices.Contains(ofBroker, name):
 			// An ops file adds the group to the manifests of other instances.
 		case d.previous.exists() && instance.FindGroup(d.PreviousPlan, name) != nil:
-			d.Logger.Warn("ignoring an instance group that the service does not know, "+
+			d.Logger.Warn("ignoring an instance group that is not a group of the service, "+
 				"because the previous plan has it as well", "group", name)
 		default:
-			return fault.Operatorf("the plan has an instance group %q that the service does not know%s; "+
+			return fault.Operatorf("the plan has an instance group %q that is not a group of the service%s; "+
 				"the plan has: %s; the service has: %s",
 				name, diag.Suggest(name, serviceGroups), diag.Names(ofBroker), diag.Names(serviceGroups))
 		}
@@ -91,11 +96,17 @@ func checkGroups(d *decisions, serviceGroups []string) error {
 	return nil
 }
 
-// fillGroup sets, in place, the plan's values in a group of the manifest: instances, VM type, AZs, networks and VM
-// extensions, and, if the plan has them, disk, lifecycle and migrated_from. Further keys of the template's networks and
-// its further VM extensions are kept; vm_resources and, if the plan has a disk, persistent_disk are removed. fillGroup
-// adds defaults for the stemcell, which is the alias, and the jobs, which are an empty list. The previous argument is
-// the deployed instance; see defaultsLeftToBosh.
+// fillGroup sets, in place, the values of group, the plan's instance group, in entry, the group of the manifest:
+// instances, VM type, AZs, networks and VM extensions, and, if the plan has them, disk, lifecycle and migrated_from.
+// Networks of the template that the plan does not have are dropped, and so are entries of the template's migrated_from
+// if the plan has migrated_from without them. The further keys of the remaining ones and the template's further VM
+// extensions are kept. vm_resources and, if the plan has a disk, persistent_disk are removed. A missing stemcell
+// becomes alias, and missing jobs become an empty list.
+//
+// If the group has several networks, fillGroup marks the first as the default for dns and for gateway, unless the
+// template marks one of them. It does not if previous, the deployed instance, has the group with the same networks and
+// without marks (see defaultsLeftToBosh). This may parse the deployed manifest; if it cannot be parsed, the group
+// counts as not deployed.
 func fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias string, previous *deployedInstance) {
 	entry["instances"] = int64(group.Instances)
 	entry["vm_type"] = group.VMType
@@ -131,21 +142,23 @@ func fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias 
 	}
 }
 
-// vmExtensions returns the plan's VM extensions, followed by those of the template's list that the plan does not have.
-// The template may be anything; a value that is not a list has none.
+// vmExtensions returns the plan's VM extensions, followed by the elements of template, the list in the manifest
+// template, that the plan does not have, each once. A template that is not a list has no elements. The result is never
+// nil.
 func vmExtensions(template any, planned []string) []any {
 	all := value.Texts(planned)
 	list, _ := template.([]any)
 	for _, name := range list {
-		if !slices.Contains(all, name) {
+		if !slices.ContainsFunc(all, func(other any) bool { return reflect.DeepEqual(other, name) }) {
 			all = append(all, name)
 		}
 	}
 	return all
 }
 
-// chooseDefaults marks the first of several networks, in place, as the default for dns and gateway, each unless another
-// network is marked for it. The list must not be empty. BOSH rejects several networks without these defaults.
+// chooseDefaults marks the first of the networks, in place, as the default for dns, unless one of the networks has this
+// mark already, and likewise for gateway. The marks are elements of a network's key "default". BOSH rejects a group
+// with several networks that lacks them. networks must have at least one element.
 func chooseDefaults(networks []map[string]any) {
 	for _, purpose := range []any{"dns", "gateway"} {
 		hasPurpose := func(network map[string]any) bool { return slices.Contains(defaultPurposes(network), purpose) }
@@ -155,16 +168,17 @@ func chooseDefaults(networks []map[string]any) {
 	}
 }
 
-// defaultPurposes returns the purposes, such as dns, in a network's key "default". It returns nil if the key is missing
-// or its value is not a list.
+// defaultPurposes returns the list in a network's key "default", without copying it: the purposes, "dns" or "gateway",
+// for which the network is the default. It returns nil if the key is missing or its value is not a list.
 func defaultPurposes(network map[string]any) []any {
 	purposes, _ := network["default"].([]any)
 	return purposes
 }
 
-// defaultsLeftToBosh reports whether the networks of a deployed group are exactly the planned ones, in the same order,
-// and none of them is marked as a default, as another adapter may have left them. Marking one would show up as a
-// pending change. deployed is the list in the deployed manifest, or nil if the group is not deployed.
+// defaultsLeftToBosh reports whether a deployed group has exactly the planned networks, in the same order, and none of
+// them is marked as a default, as in manifests of some other adapters. A mark that this adapter added to such a group
+// would appear as a pending change. deployed is the list of networks in the deployed manifest, or nil if the group is
+// not deployed, which has no networks. planned contains the names of the plan's networks.
 func defaultsLeftToBosh(deployed any, planned []string) bool {
 	var names []string
 	for _, network := range value.Mappings(deployed) {
@@ -176,10 +190,14 @@ func defaultsLeftToBosh(deployed any, planned []string) bool {
 	return slices.Equal(names, planned)
 }
 
-// colocateErrands adds the jobs of lifecycle errands, in place, to the instance groups on which the plan places them,
-// unless they have them. The templates are the template's groups by name. It returns an error for each errand that the
-// plan places on a missing group, and for each one that is neither a group nor a job of the manifest; the latter only
-// causes a logged warning if the deployed instance's plan had the same errand.
+// colocateErrands adds a job for each lifecycle errand of the plan, in place, to the instance groups on which the plan
+// places the errand, for example with "web" or "web/0", unless the group has a job of that name. groups is the
+// completed list of the manifest; templates are the groups of the manifest template by name, from which the declaration
+// of the job is copied (see errandJob).
+//
+// The error joins one error for each missing group on which the plan places an errand, and one for each errand that is
+// not placed on groups and is neither a group nor a job of the manifest. The latter only causes a logged warning if the
+// previous plan had the same errand. None of them is a *fault.UserError.
 func colocateErrands(in *inputs, groups []any, templates map[string]map[string]any) error {
 	index := byName(groups)
 	var failed []error
@@ -189,7 +207,7 @@ func colocateErrands(in *inputs, groups []any, templates map[string]map[string]a
 			group := index[name]
 			if group == nil {
 				failed = append(failed,
-					fmt.Errorf("the plan places the errand %q on %q, but has no such instance group",
+					fmt.Errorf("the plan runs the errand %q on %q, but has no instance group of this name",
 						errand.Name, name))
 				continue
 			}
@@ -211,28 +229,32 @@ func colocateErrands(in *inputs, groups []any, templates map[string]map[string]a
 	return errors.Join(failed...)
 }
 
-// hasJob reports whether one of the instance groups of the manifest has a job of this name.
+// hasJob reports whether one of the instance groups of the manifest has a job of this name. Entries that are not
+// mappings are ignored.
 func hasJob(groups []any, name string) bool {
 	return slices.ContainsFunc(value.Mappings(groups), func(group map[string]any) bool {
 		return byName(group["jobs"])[name] != nil
 	})
 }
 
-// lifecycleErrands returns the lifecycle errands of the plan, those of pre_delete first.
+// lifecycleErrands returns the lifecycle errands of the plan: those of pre_delete, then those of post_deploy, each in
+// the order of the plan. The list is empty if the plan has none. plan must not be nil.
 func lifecycleErrands(plan *serviceadapter.Plan) []serviceadapter.Errand {
 	return slices.Concat(plan.LifecycleErrands.PreDelete, plan.LifecycleErrands.PostDeploy)
 }
 
-// hasLifecycleErrand reports whether the plan has a lifecycle errand of this name. A nil plan has none.
+// hasLifecycleErrand reports whether the plan has a pre_delete or post_deploy errand of this name. It is false if the
+// plan is nil.
 func hasLifecycleErrand(plan *serviceadapter.Plan, name string) bool {
 	return plan != nil && slices.ContainsFunc(lifecycleErrands(plan), func(errand serviceadapter.Errand) bool {
 		return errand.Name == name
 	})
 }
 
-// errandJob returns a copy of the job of an errand, name, as declared in any instance group of the manifest template,
-// or a job with only the name if no group declares it. If several groups declare it, the first by name counts.
-// templates are the template's instance groups by name.
+// errandJob returns the job for the errand of this name: a deep copy of the job of that name that an instance group of
+// the manifest template declares, or a new mapping with only the key "name" if no group declares one. templates are the
+// template's instance groups by name. If several groups declare the job, that of the first group in alphabetical order
+// is copied.
 func errandJob(name string, templates map[string]map[string]any) map[string]any {
 	for _, group := range value.Keys(templates) {
 		if declared := byName(templates[group]["jobs"])[name]; declared != nil {
