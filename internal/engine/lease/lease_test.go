@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -82,6 +83,19 @@ var _ = Describe("a lease", func() {
 		Expect(filepath.Glob(name + "*")).To(BeEmpty())
 	})
 
+	It("removes the marks of former holders, also in a directory whose name is a pattern", func(ctx context.Context) {
+		for _, dir := range []string{"[a]", "[a"} {
+			name = filepath.Join(GinkgoT().TempDir(), dir, "b-1")
+			Expect(os.MkdirAll(filepath.Dir(name), 0o700)).To(Succeed())
+			l := take(ctx)
+			mark := l.File().Name() + ".interrupted-1-2"
+			Expect(l.Release()).To(Succeed())
+			Expect(os.WriteFile(mark, nil, 0o600)).To(Succeed())
+			Expect(take(ctx).Release()).To(Succeed())
+			Expect(os.ReadDir(filepath.Dir(name))).To(BeEmpty())
+		}
+	})
+
 	It("does not suspect runs that cannot leave a lock, or that ended in order", func(ctx context.Context) {
 		l := take(ctx)
 		Expect(l.RecordStart(false)).To(Succeed())
@@ -99,6 +113,35 @@ var _ = Describe("a lease", func() {
 		Expect(l.MayHaveLeftLock()).To(BeFalse())
 		Expect(l.Release()).To(Succeed())
 	})
+
+	DescribeTable("is not taken from a process in another container, where it has another id",
+		func(ctx context.Context, description string) {
+			lock, err := os.Create(name + ".lock")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)).To(Succeed())
+			command := exec.Command("sleep", "1000")
+			command.ExtraFiles = []*os.File{lock}
+			Expect(command.Start()).To(Succeed())
+			DeferCleanup(func() {
+				_ = command.Process.Kill()
+				_ = command.Wait()
+			})
+			Expect(lock.Close()).To(Succeed())
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", command.Process.Pid))
+			Expect(err).NotTo(HaveOccurred())
+			const startTime = 21 // the index of the field
+			start := strings.Fields(string(stat))[startTime]
+			description = strings.ReplaceAll(description, "START", start)
+			Expect(os.WriteFile(name+".json", []byte(description), 0o600)).To(Succeed())
+
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			_, err = lease.Take(ctx, name, options)
+			Expect(err).To(MatchError(context.DeadlineExceeded))
+		},
+		Entry("which is the adapter", `{"adapter":{"pid":1,"start":START},"tofu":{"pid":1,"start":1}}`),
+		Entry("which is OpenTofu", `{"adapter":{"pid":1,"start":1},"tofu":{"pid":1,"start":START}}`),
+	)
 
 	It("is taken from processes of templates, also right after another one", func(ctx context.Context) {
 		const dead = `{"adapter":{"pid":1,"start":1},"tofu":{"pid":1,"start":1}}`

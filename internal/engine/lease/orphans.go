@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,12 +15,15 @@ import (
 )
 
 // discardAbandonedLock removes the lock file if the only processes that hold the lock were started by a template,
-// because these may never end, and logs a warning. The next attempt creates a new file. It does nothing if the adapter,
-// the OpenTofu or the providers of the holder may be alive, or if the directory of the lease cannot be opened or
-// locked. Other errors are only logged.
+// because these may never end, and logs a warning. The next attempt to take the lease creates a new file.
+// discardAbandonedLock recognises such processes as those that still have the lock file open although the adapter, the
+// OpenTofu and the providers of the recorded holder are dead. It does nothing, and logs nothing, if one of them may be
+// alive (see allDead), if the recorded adapter or OpenTofu seems to run in another container, if no other process is
+// seen to have the lock file open, or if the directory of the lease cannot be opened or locked. If a file cannot be
+// written or removed, it only logs a warning.
 //
-// Processes that wait call it concurrently. A lock on the directory makes them act one at a time, and the first one
-// records itself as the holder, which makes the others stop.
+// Processes that wait call it concurrently. A lock on the directory, for which discardAbandonedLock waits, makes them
+// act one at a time. The first one records itself as the holder, which makes the others stop.
 func (l *Lease) discardAbandonedLock() {
 	if !readHolder(l.holderPath).allDead() {
 		return
@@ -38,7 +42,8 @@ func (l *Lease) discardAbandonedLock() {
 	}
 	users := opentofu.UsersOf(l.path)
 	// Seen from another container, a process has another id but the same start time.
-	if len(users) == 0 || slices.ContainsFunc(users, func(p opentofu.Process) bool { return p.Start == h.Tofu.Start }) {
+	elsewhere := func(p opentofu.Process) bool { return p.Start == h.Adapter.Start || p.Start == h.Tofu.Start }
+	if len(users) == 0 || slices.ContainsFunc(users, elsewhere) {
 		return
 	}
 	l.options.Logger.Warn("ignoring the lock of an earlier run, "+
@@ -49,10 +54,11 @@ func (l *Lease) discardAbandonedLock() {
 	}
 }
 
-// killOrphans ends the processes of the lease's holder if its adapter is dead. If OpenTofu is also dead, the remaining
-// processes of its run and those of its providers are killed. If OpenTofu has been running for longer than HungAfter,
-// it is interrupted, and killed by a call after the grace period. killOrphans does nothing while the adapter is alive,
-// or if the last run is not known. The actions are logged, and errors are only logged.
+// killOrphans ends the processes of the recorded holder of the lease if its adapter is dead. If OpenTofu is also dead,
+// killOrphans kills the remaining processes of its group and the process groups of the providers. If OpenTofu is alive
+// and was started longer than HungAfter ago, killOrphans interrupts it, and a call after the grace period kills its
+// process group; with a HungAfter of 0, OpenTofu is left alone. killOrphans does nothing while the adapter is alive, or
+// if the holder records no process of OpenTofu. It logs the signals that it sends, and their errors.
 func (l *Lease) killOrphans() {
 	h := readHolder(l.holderPath)
 	if h.Tofu == nil || h.Adapter.Alive() {
@@ -75,20 +81,22 @@ func (l *Lease) killOrphans() {
 	}
 }
 
-// interruptHung does one step to end run, an OpenTofu that hangs, and does not wait. Processes that wait for the lease
-// call it repeatedly. The first call interrupts OpenTofu, and calls after the grace period kill its process group.
-// OpenTofu exits without saving its state at a second interrupt. The first call therefore creates a file that keeps all
-// waiting processes from interrupting it again and whose modification time is that of the interrupt. If the file cannot
-// be created, OpenTofu is not interrupted. The steps and errors of signals are logged.
+// interruptHung does one step to end the process run, an OpenTofu that hangs, and does not wait. Processes that wait
+// for the lease call it repeatedly. The first call of any process interrupts OpenTofu with SIGINT, and calls after
+// Options.Grace kill its process group. OpenTofu exits without saving its state at a second interrupt. The first call
+// therefore creates a file next to the lock file that keeps all waiting processes from interrupting it again; the
+// modification time of the file is the time of the interrupt. If the file cannot be created, OpenTofu is not
+// interrupted, without a log entry. The steps and errors of signals are logged as warnings.
 func (l *Lease) interruptHung(run opentofu.Process) {
 	mark := fmt.Sprintf("%s%s%d-%d", l.path, markSuffix, run.PID, run.Start)
 	//nolint:gosec // in the cache directory
 	file, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err == nil {
-		l.options.Logger.Warn("interrupting an OpenTofu that has been running for too long since its adapter died",
+		l.options.Logger.Warn("interrupting an OpenTofu process that has been running for too long "+
+			"since its adapter died",
 			"process", run.PID)
 		if err := errors.Join(file.Close(), syscall.Kill(run.PID, syscall.SIGINT)); err != nil {
-			l.options.Logger.Warn("interrupting an OpenTofu", "process", run.PID, "error", err)
+			l.options.Logger.Warn("interrupting an OpenTofu process", "process", run.PID, "error", err)
 		}
 		return
 	}
@@ -100,17 +108,22 @@ func (l *Lease) interruptHung(run opentofu.Process) {
 // markSuffix is the part between the path of the lock and the process in the names of these marks.
 const markSuffix = ".interrupted-"
 
-// removeMarks removes the files with which interruptHung recorded that it interrupted runs of previous holders. It
-// continues after an error and returns all errors.
+// removeMarks removes the files that interruptHung created when it interrupted runs of previous holders. It continues
+// after a file that cannot be removed, and returns the errors of all such files, or nil. It also returns an error if
+// the directory of the lease cannot be read.
 func (l *Lease) removeMarks() error {
-	marks, err := filepath.Glob(l.path + markSuffix + "*")
-	for _, mark := range marks {
-		err = errors.Join(err, privatefs.Remove(mark))
+	dir, name := filepath.Dir(l.path), filepath.Base(l.path)
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), name+markSuffix) {
+			err = errors.Join(err, privatefs.Remove(filepath.Join(dir, entry.Name())))
+		}
 	}
 	return err
 }
 
-// killGroup kills the process group of a leader and logs that. Errors are logged.
+// killGroup logs a warning and sends SIGKILL to the process group of a leader, which does not have to be alive itself.
+// An error of the signal is logged and not returned.
 func (l *Lease) killGroup(leader opentofu.Process) {
 	l.options.Logger.Warn("killing orphaned processes", "group", leader.PID)
 	if err := syscall.Kill(-leader.PID, syscall.SIGKILL); err != nil {
