@@ -13,7 +13,16 @@ import (
 )
 
 // newUpgrade returns the command `bindings upgrade` or `instance upgrade`, depending on kind. It upgrades the states of
-// the selected bindings or service instances to the OpenTofu of the installed pak. See upgrade.work for the results.
+// the selected bindings or service instances to the default OpenTofu version of the installed pak that has the name of
+// the recorded pak. If several installed paks have that name, the newest of their default OpenTofu versions counts, not
+// the newest version of the pak. The items are selected by ids, which are the arguments, or with --all and filters.
+// --limit restricts the number of upgrades, and with --dry-run the command only reports what it would do. The results
+// are written to streams; see upgrade.work for them.
+//
+// The command continues after a failure. It returns errFindings if an item could not be upgraded, or in a dry run
+// cannot be. It returns a usageError if --limit is less than 1 or the arguments and flags do not select items in one
+// way, and another error if the operator cannot be opened, if the items cannot be selected, or if standard output
+// cannot be written.
 func newUpgrade(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	upgraded := &upgrade{selection: selection{kind: kind}}
 	command := &cobra.Command{
@@ -54,7 +63,9 @@ and does not run OpenTofu.`, plural(kind)) +
 	return run.attach(command)
 }
 
-// An upgrade holds the flags of `bindings upgrade` and `instance upgrade`, and does the work of these commands.
+// An upgrade holds the flags of `bindings upgrade` and `instance upgrade`, and its methods select and upgrade the
+// items. kind must be set. With the other fields zero, the items that are named by their ids are upgraded, without a
+// limit.
 type upgrade struct {
 	selection
 	// limit is the largest number of items to upgrade, 0 for all.
@@ -65,10 +76,12 @@ type upgrade struct {
 	remaining map[string]bool
 }
 
-// selectItems returns the items to upgrade; see selection.selectItems for the selection and the errors. With a limit,
-// the items that are named by their ids are read, the items whose last upgrade failed follow all others, and the ids of
-// those beyond the limit are added to u.remaining; all are returned. An item that needs no upgrade, or cannot be
-// upgraded, does not count towards the limit.
+// selectItems returns the items to upgrade, and implements itemSelector; ids are the arguments of the command. Without
+// a limit, the result is that of selection.selectItems. With a limit, items that are named by their ids are read from
+// the state backend, the items whose last apply or upgrade failed follow all others, and u.remaining is set to the ids
+// of the items beyond the limit, which are returned as well. An item that needs no upgrade, or cannot be upgraded, does
+// not count towards the limit. The errors are those of selection.selectItems, for example if the state backend cannot
+// be read; an item that cannot be read is not an error.
 func (u *upgrade) selectItems(
 	ctx context.Context, streams Streams, operator *states.Operator, ids []string,
 ) ([]lifecycle.Stored, error) {
@@ -77,7 +90,8 @@ func (u *upgrade) selectItems(
 		return items, err
 	}
 	for i := range items {
-		items[i] = *read(ctx, operator, &items[i])
+		item, _ := read(ctx, operator, &items[i]) // the upgrade of the item reports the error
+		items[i] = *item
 	}
 	failures := func(stored lifecycle.Stored) int {
 		if stored.Failure != nil {
@@ -100,20 +114,33 @@ func (u *upgrade) selectItems(
 	return items, nil
 }
 
-// read returns an item with its stored data. An item that was selected by its id is read from the state backend,
-// because selection.selectItems has not read it; any other item is returned unchanged. If the item cannot be read or
-// does not exist, read returns it unchanged too: upgrading it reports the error.
-func read(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) *lifecycle.Stored {
-	if stored.Condition == "" {
-		if found, err := operator.Lookup(ctx, stored.Kind, stored.ID); err == nil {
-			return found
-		}
+// read returns an item with its stored Entry. If stored was selected by its id, so that its Condition is "", the item
+// is read from the state backend; any other item, which was read before, is returned unchanged. An item whose state or
+// record cannot be decoded has the condition Unreadable afterwards. If the item does not exist, read returns stored
+// unchanged, without an error. If its state is locked or the backend cannot be read, it returns stored unchanged and
+// the error of lifecycle.Manager.Lookup. The item is never nil.
+//
+// Reading can have side effects, also in a dry run, such as the deletion of an empty workspace; see
+// lifecycle.Manager.Lookup.
+func read(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) (*lifecycle.Stored, error) {
+	if stored.Condition != "" {
+		return stored, nil
 	}
-	return stored
+	switch item, err := operator.Lookup(ctx, stored.Kind, stored.ID); {
+	case errors.Is(err, lifecycle.ErrNotStored):
+		return stored, nil
+	case err != nil:
+		return stored, err
+	default:
+		return item, nil
+	}
 }
 
-// targetOf returns the OpenTofu version that an item would have after an upgrade, or "" if it is up to date or newer
-// than the installed pak. It returns an error if the item has not been read or cannot be upgraded.
+// targetOf returns the OpenTofu version, such as "1.10.0", that an item would have after an upgrade. It returns ""
+// without an error if the item is up to date, or if all installed paks of its name are older than the one that applied
+// it last (see lifecycle.OlderPak). It returns an error that wraps lifecycle.ErrNotStored if the item has not been
+// read, so that its Condition is "". It returns another error if the item cannot be upgraded, for example because its
+// record is unreadable, its creation was not finished, or no pak of its name is installed. It changes nothing.
 func targetOf(operator *states.Operator, stored *lifecycle.Stored) (string, error) {
 	switch {
 	case stored.Condition == "":
@@ -124,19 +151,26 @@ func targetOf(operator *states.Operator, stored *lifecycle.Stored) (string, erro
 	return lifecycle.UpgradeTarget(operator.Manager, stored)
 }
 
-// work upgrades a binding or service instance to the OpenTofu of the newest installed pak that has the name of the
-// recorded pak. The result is "upgraded" or, in a dry run, "chosen" if the item would be upgraded. It is "current" if
-// the item is up to date; the item was changed nevertheless if its last upgrade had failed in its last step, which is
-// then repeated with the same OpenTofu and which a dry run reports as "chosen". It is "remaining" if the item is beyond
-// the limit, and "newer" if only an older pak than the recorded one is installed; neither is changed. It is "failed" if
-// the item does not exist, cannot be read or cannot be upgraded, for example because its creation was not finished, if
-// no pak of that name is installed, or if the upgrade failed.
+// work upgrades the item stored, a binding or service instance, to the newest OpenTofu among the installed paks that
+// have the name of the recorded pak. It returns one of these results, without Kind and ID:
 //
-// From and To are the versions of OpenTofu before and after the upgrade, also if it is only reported or remains. They
-// are not set in a failed result. For "newer", To is the version of the OpenTofu of the installed pak, and Pak and
-// InstalledPak are set as well.
+//   - "upgraded", or in a dry run "chosen", if the item was or would be upgraded.
+//   - "current" if the item is up to date. If the last step of its last upgrade had failed, that step is repeated with
+//     the same OpenTofu version, with the same result; a dry run reports such an item as "chosen".
+//   - "remaining" if the item is beyond the limit. It is not changed.
+//   - "newer" if the installed paks of that name are older than the recorded one, by their own versions or by their
+//     OpenTofu. The item is not changed.
+//   - "failed", with the error, if the item does not exist, cannot be read or cannot be upgraded, for example because
+//     its creation was not finished or no pak of that name is installed, or if the upgrade failed.
+//
+// From and To are the versions of OpenTofu before and after the upgrade, also if the upgrade is only reported or
+// remains. They are not set in a failed result. For "newer", To is the version of the OpenTofu of the installed pak,
+// and Pak and InstalledPak are set as well.
 func (u *upgrade) work(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) result {
-	stored = read(ctx, operator, stored)
+	stored, err := read(ctx, operator, stored)
+	if err != nil && u.dryRun { // otherwise the upgrade reports the error, or succeeds after a lock was released
+		return resultOf(err, resultUpgraded)
+	}
 	if pak := lifecycle.OlderPak(operator.Manager, stored); pak != nil {
 		installed, _ := pak.Manifest.DefaultVersion() // "" for a pak without OpenTofu
 		return result{
@@ -166,7 +200,13 @@ func (u *upgrade) work(ctx context.Context, operator *states.Operator, stored *l
 }
 
 // newReencrypt returns the command `bindings reencrypt`, which encrypts the states of all bindings and service
-// instances with the current key. States in clear text are an error unless --accept-unencrypted is set.
+// instances with the current key, several at the same time. A state that an earlier run could not save is saved first,
+// and an empty workspace is deleted. The results, which are those of reencrypt, are written to streams. Without
+// --accept-unencrypted, a state in clear text fails.
+//
+// The command continues after failures and then returns errFindings. It returns another error if the operator cannot be
+// opened, if the configuration has no key, if no pak has a usable OpenTofu, if the workspaces cannot be listed, or if
+// standard output cannot be written.
 func newReencrypt(streams Streams) *cobra.Command {
 	run := batch{streams: streams, selectItems: allWorkspaces, activity: "encrypting", work: reencrypt}
 	command := &cobra.Command{
@@ -187,10 +227,11 @@ first time.` +
 	return run.attach(command)
 }
 
-// allWorkspaces is an itemSelector that returns an entry for every binding and service instance in the state backend,
-// for `bindings reencrypt`, in the order of their workspaces. Their states are not read: only Workspace, Kind and ID
-// are set. allWorkspaces returns an error if the configuration has no key to encrypt with, or if the workspaces cannot
-// be listed.
+// allWorkspaces is the itemSelector of `bindings reencrypt`: it returns an entry for every binding and service instance
+// in the state backend, in the order of their workspaces. Their states are not read: only Workspace, Kind and ID are
+// set. If the name of a workspace contains a hash instead of the id, that name is the ID. The result is nil if there
+// are none. allWorkspaces returns nil and an error if the configuration has no key to encrypt with, if no pak has a
+// usable OpenTofu, if the workspaces cannot be listed, or if ctx ends.
 func allWorkspaces(ctx context.Context, _ Streams, operator *states.Operator, _ []string) ([]lifecycle.Stored, error) {
 	if !operator.Encrypts() {
 		return nil, errors.New("state.encryption is not set: " +
@@ -206,8 +247,10 @@ func allWorkspaces(ctx context.Context, _ Streams, operator *states.Operator, _ 
 	return items, err
 }
 
-// reencrypt encrypts the state of the workspace of stored with the current key. The result is "encrypted", "current" if
-// the state was already encrypted with that key, or "failed" with the error. Kind and ID of the result are not set.
+// reencrypt encrypts the state of the workspace stored.Workspace with the current key. The result is "encrypted",
+// "current" if the state was already encrypted with that key, or if the workspace is empty or does not exist, or
+// "failed" with the error if the state cannot be read, decrypted or stored, is locked, or is in clear text and that is
+// not accepted. An empty workspace is deleted. Kind and ID of the result are not set.
 func reencrypt(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) result {
 	changed, err := operator.Reencrypt(ctx, stored.Workspace)
 	if err == nil && !changed {
