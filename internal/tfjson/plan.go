@@ -16,8 +16,11 @@ const (
 	Replace = "replace"
 )
 
-// A Change is a difference in one resource or output that a plan will make, or that was detected. It contains no
-// values.
+// A Change is a difference in one resource or output that a plan will make, or that was detected as drift. Address is
+// the address of the resource, such as "aws_instance.web[0]", or "output.NAME". Action is Create, Update, Destroy or
+// Replace for a plan, and "changed" or "gone" for drift. Attributes are the sorted names of the top-level attributes
+// that differ; it is empty for an output, and for an object that does not exist both before and after the change. A
+// Change contains no values.
 type Change struct {
 	// Address is the address of a managed resource with its instance keys, or "output." and the name of an output.
 	Address string `json:"address"`
@@ -29,12 +32,18 @@ type Change struct {
 	Attributes []string `json:"attributes,omitempty"`
 }
 
-// DecodePlan returns the changes of managed resources in a plan, in the order of the document. Resources that stay as
-// they are, or that are only read or forgotten, are left out. planJSON is the output of "tofu show -json" for a plan
-// file. If drift is true, the plan must be one of "-refresh-only": DecodePlan then returns the resources that were
-// changed or are gone compared with the state, followed by the outputs that differ, sorted by name. It returns nil if
-// there are no changes. It returns an error, which contains no values of the plan, if planJSON is not valid JSON or a
-// field has another type.
+// DecodePlan returns the changes of managed resources in a plan, in the order of the document: those that are created,
+// changed, destroyed or replaced. The destruction of a deposed object counts as one of its resource. A resource that
+// OpenTofu forgets and creates again, because its lifecycle block sets destroy = false, counts as replaced. Resources
+// that stay as they are, or that are only read or forgotten, are left out, and so are outputs. planJSON is the output
+// of "tofu show -json" for a plan file.
+//
+// If drift is true, the plan must be one of "-refresh-only". DecodePlan then returns the managed resources that differ
+// from the state, with the action "changed" or "gone", followed by the outputs that differ, sorted by name, with the
+// action "changed" and without Attributes.
+//
+// DecodePlan returns nil if there are no changes. It returns nil and an error, which contains no values of the plan, if
+// planJSON is not exactly one valid JSON document or a field has another type.
 func DecodePlan(planJSON []byte, drift bool) ([]Change, error) {
 	type change struct {
 		Address, Mode string
@@ -55,7 +64,7 @@ func DecodePlan(planJSON []byte, drift bool) ([]Change, error) {
 	}
 	all, actions := plan.Changes, map[string]string{
 		"[create]": Create, "[update]": Update, "[delete]": Destroy, "[delete create]": Replace,
-		"[create delete]": Replace,
+		"[create delete]": Replace, "[forget create]": Replace, "[create forget]": Replace,
 	}
 	if drift {
 		all, actions = plan.Drift, map[string]string{"[update]": "changed", "[delete]": "gone"}
@@ -75,9 +84,10 @@ func DecodePlan(planJSON []byte, drift bool) ([]Change, error) {
 	return changes, nil
 }
 
-// Differing returns the sorted names of the attributes, or of the variables, whose values differ between two objects.
-// Values are compared as JSON, and a name that only one object has counts as null in the other. The result is empty if
-// no values differ. Differing returns nil if before or after is not a JSON object.
+// Differing returns the sorted names of the attributes, or of the variables, whose values differ between two objects,
+// before and after, which are of the type map[string]any. Values are compared as JSON, so the same number in another
+// notation differs, and a name that only one object has counts as null in the other. The result is empty if no values
+// differ. Differing returns nil if before or after is nil or not of that type.
 func Differing(before, after any) []string {
 	earlier, _ := before.(map[string]any)
 	later, _ := after.(map[string]any)

@@ -18,6 +18,9 @@ const planned = `{"resource_changes": [
 		"change": {"actions": ["delete", "create"], "before": {"p": 1}, "after": {"p": 2}}},
 	{"address": "a.d", "mode": "managed", "change": {"actions": ["create"], "before": null, "after": {"p": 2}}},
 	{"address": "a.e", "mode": "managed", "change": {"actions": ["delete"], "before": {"p": 2}, "after": null}},
+	{"address": "a.i", "mode": "managed",
+		"change": {"actions": ["forget", "create"], "before": {"p": 1}, "after": {"p": 2}}},
+	{"address": "a.j", "mode": "managed", "change": {"actions": ["forget"], "before": {"p": 1}, "after": null}},
 	{"address": "a.f", "mode": "managed", "change": {"actions": ["no-op"], "before": {}, "after": {}}},
 	{"address": "data.a.b", "mode": "data", "change": {"actions": ["read"], "before": null, "after": {}}}],
 "resource_drift": [
@@ -36,7 +39,7 @@ var _ = Describe("DecodePlan", func() {
 	It("returns the changes of a plan", func() {
 		Expect(tfjson.DecodePlan([]byte(planned), false)).To(Equal([]tfjson.Change{
 			change(`a.b["x"]`, "change", "p", "s"), change("a.c", "replace", "p"),
-			change("a.d", "create"), change("a.e", "destroy"),
+			change("a.d", "create"), change("a.e", "destroy"), change("a.i", "replace", "p"),
 		}))
 	})
 
