@@ -24,8 +24,10 @@ import (
 // service instance before the Director has its deployment.
 const settlingTime = time.Hour
 
-// platformFilter holds the flags that restrict a selection to the bindings or service instances that the platform,
-// Cloud Foundry or the Director, does not have. The zero value does not ask the platform.
+// A platformFilter holds the flags that restrict a selection to the bindings or service instances that the platform
+// does not have. The platform is Cloud Foundry or the Director: --existing reads a list of its items from a file, and
+// --gone asks the Director. A platformFilter also contains the results of the comparison. The zero value does not
+// restrict the selection and does not ask the platform.
 type platformFilter struct {
 	// existingFile is the file of --existing, which lists the ids or deployments that exist. "" means no comparison
 	// with a file.
@@ -55,8 +57,9 @@ type platformFilter struct {
 	createdBefore string
 }
 
-// addFlags adds --existing and --allow-all, which compare the items with a list in a file, to a command. The other
-// flags of the filter are added by the commands that have them.
+// addFlags adds two flags to a command: --existing FILE, which selects the items whose id and deployment are both
+// missing from the list in the file, and --allow-all, which permits that the list contains none of the stored items.
+// The values are stored in p. The other flags of the filter, such as --gone, are added by the commands that have them.
 func (p *platformFilter) addFlags(command *cobra.Command) {
 	command.Flags().StringVar(&p.existingFile, "existing", "",
 		"only those whose id and deployment are both missing from this file, which has one id or deployment per line")
@@ -64,12 +67,15 @@ func (p *platformFilter) addFlags(command *cobra.Command) {
 		"proceed even if none of the stored ones exists on the platform")
 }
 
-// isSet reports whether the flags select the items that the platform does not have.
+// isSet reports whether --gone or --existing is set, so that the command selects only items that the platform does not
+// have.
 func (p *platformFilter) isSet() bool { return p.gone || p.existingFile != "" }
 
-// check parses the time of --asked-at into askedAt if that flag is set. It returns an error, which is not yet a usage
-// error, if flags of the filter contradict each other, if a flag lacks one that it requires, if a flag that names a
-// file is set to "", if --wait is negative, or if --asked-at is not a time or is in the future.
+// check validates the flags of the filter after cobra has parsed them, and parses --asked-at into askedAt if that flag
+// is set. command supplies which flags were set. check returns an error if --existing or --director is set to "", if
+// --asked-at is set without --existing, if --allow-all is set without --existing or --gone, if --gone is set without
+// --director or with a negative --wait, or if --asked-at is not a time in RFC 3339 format or is in the future. The
+// errors are plain errors, which setArgumentChecks turns into usageErrors. The files are not read.
 func (p *platformFilter) check(command *cobra.Command) error {
 	switch {
 	case command.Flags().Changed("existing") && p.existingFile == "":
@@ -77,6 +83,8 @@ func (p *platformFilter) check(command *cobra.Command) error {
 		return errors.New("--existing must name a file")
 	case command.Flags().Changed("asked-at") && p.existingFile == "":
 		return errors.New("--asked-at requires --existing")
+	case p.allowAll && !p.isSet() && command.Flags().Lookup("gone") != nil:
+		return errors.New("--allow-all requires --existing or --gone")
 	case p.allowAll && !p.isSet():
 		return errors.New("--allow-all requires --existing")
 	case command.Flags().Changed("director") && p.directorFile == "":
@@ -91,8 +99,9 @@ func (p *platformFilter) check(command *cobra.Command) error {
 	return nil
 }
 
-// parseAskedAt parses the value of --asked-at into askedAt. It returns an error if the value is not a time in RFC 3339
-// format, or if the time is in the future.
+// parseAskedAt parses the text of --asked-at, such as "2026-11-05T10:00:00Z", into askedAt. It returns an error, also
+// for "", if the text is not a time in RFC 3339 format, or if the time is in the future. After an error askedAt must
+// not be used.
 func (p *platformFilter) parseAskedAt() (err error) {
 	p.askedAt, err = time.Parse(time.RFC3339, p.askedAtFlag)
 	switch {
@@ -104,8 +113,10 @@ func (p *platformFilter) parseAskedAt() (err error) {
 	return nil
 }
 
-// A platformReport is the answer of the platform, Cloud Foundry or the Director, about the bindings or service
-// instances that exist.
+// A platformReport is the answer of the platform, Cloud Foundry or the Director, to the question which bindings or
+// service instances exist: their ids or the names of their deployments, running tasks, and the time of the answer. It
+// also contains the error text for an answer that contains none of the stored items. The zero value reports that no
+// item exists.
 type platformReport struct {
 	// names are the ids of the bindings or service instances that exist, or the names of their deployments.
 	names map[string]bool
@@ -118,14 +129,18 @@ type platformReport struct {
 	doubt string
 }
 
-// An inventory asks the platform which items exist. stored is the number of items in the state backend, for the error
-// text platformReport.doubt. It returns an error if the platform cannot be asked, if its answer is malformed or cut
-// off, or if ctx ends.
+// An inventory asks the platform which items exist, by reading the file of --existing or by requests to the Director.
+// stored is the number of items in the state backend, which appears in the error text platformReport.doubt. The report
+// is not nil unless there is an error. An inventory returns an error if the file cannot be read, is empty or is cut
+// off, if the Director does not answer or its answer is malformed, or if ctx ends. A Director without deployments is
+// not an error.
 type inventory func(ctx context.Context, stored int) (*platformReport, error)
 
-// inventory returns the inventory that the flags choose, or nil if they do not compare with the platform. It reads the
-// time of the list in a file, or the file that describes the Director, and returns an error if that file cannot be
-// used; see listTime and directorInventory. The Director is not asked yet.
+// inventory returns the inventory that the flags choose: one that reads the list of --existing, or one that asks the
+// Director for --gone. It returns nil without an error if neither flag is set. The Director is not asked and the list
+// is not read yet. inventory returns an error if the file of --existing must be inspected for its time and does not
+// exist, is not a regular file or was modified in the future, or if the file that describes the Director cannot be read
+// or is invalid; see listTime and directorInventory.
 func (p *platformFilter) inventory() (inventory, error) {
 	switch {
 	case p.existingFile != "":
@@ -137,10 +152,11 @@ func (p *platformFilter) inventory() (inventory, error) {
 	}
 }
 
-// fileInventory returns an inventory that reads the file of --existing, which contains one name per line; spaces around
-// a name and empty lines are ignored. It returns the errors of listTime. The inventory returns an error if the file
-// cannot be read, contains no name, or has no line break at its end, because the command that wrote the file has
-// probably failed.
+// fileInventory returns an inventory that reads the file of --existing, which contains one id or deployment per line;
+// spaces around a name and empty lines are ignored. fileInventory itself only determines the time of the list. It
+// returns an error if that time is necessary, --asked-at is not set, and the file does not exist, is not a regular file
+// or was modified in the future; see listTime. The inventory returns an error if the file cannot be read, contains no
+// name, or has no line break at its end, because the command that wrote the file has probably failed, or if ctx ends.
 func (p *platformFilter) fileInventory() (inventory, error) {
 	askedAt, err := p.listTime()
 	if err != nil {
@@ -159,20 +175,23 @@ func (p *platformFilter) fileInventory() (inventory, error) {
 		}
 		switch {
 		case len(reported.names) == 0:
-			return nil, fmt.Errorf("%s names nothing: is it the output of a command that failed?", p.existingFile)
+			return nil, fmt.Errorf("%s contains no names: check that the command that wrote it succeeded",
+				p.existingFile)
 		case !strings.HasSuffix(string(text), "\n"):
-			return nil, fmt.Errorf("%s does not end with the end of a line: is it cut off?", p.existingFile)
+			return nil, fmt.Errorf("the last line of %s has no line break at its end: check that the file is complete",
+				p.existingFile)
 		}
-		reported.doubt = fmt.Sprintf("%s names none of the %d that are stored: unless it is a list of something else, "+
-			"or of somebody who may not see them, name the ids or add --allow-all", p.existingFile, stored)
+		reported.doubt = fmt.Sprintf("%s names none of the %d stored items: check that it is the right list and that "+
+			"its author may see all of them; to continue, name the ids or add --allow-all", p.existingFile, stored)
 		return reported, nil
 	}, nil
 }
 
-// listTime returns the time at which the list in the file was made: the time of --asked-at, or else that of the file's
-// last modification. It returns the zero time for a command that removes nothing, which does not need the time. It
-// returns a usage error, which asks for --asked-at, if the file is not a regular file or was modified in the future, so
-// that its modification says nothing about the list. It returns another error if the file does not exist.
+// listTime returns the time at which the list in the file of --existing was made: the time of --asked-at, or else that
+// of the file's last modification. For a command that removes nothing it does not inspect the file, and returns the
+// time of --asked-at, or the zero time without that flag. It returns a usageError, which asks for --asked-at, if the
+// file is not a regular file or was modified in the future, so that its modification says nothing about the list. It
+// returns another error if the file cannot be inspected, for example because it does not exist.
 func (p *platformFilter) listTime() (askedAt time.Time, err error) {
 	if !p.removes || p.askedAtFlag != "" {
 		return p.askedAt, nil
@@ -192,10 +211,14 @@ func (p *platformFilter) listTime() (askedAt time.Time, err error) {
 	return info.ModTime(), nil
 }
 
-// directorInventory returns an inventory that asks the Director for its deployments and running tasks. file describes
-// how to reach the Director. directorInventory returns the errors of ReadDirectorConfig, and an error if the address or
-// the credentials in the file are missing or malformed. The inventory returns an error if the Director does not answer
-// one of the two requests.
+// directorInventory returns an inventory that asks the Director for its running tasks and then for its deployments, and
+// reports the names of the deployments and the tasks. Deployments that the client may not see are absent from the
+// report. file is the path of a YAML file with the address and the credentials of the Director.
+//
+// directorInventory sends no request. It returns nil and an error if the file cannot be read, is accessible to users
+// other than its owner and group, or contains unknown keys or invalid values, if the address or the credentials are
+// missing or malformed, or if a CA certificate is set and contains no certificate. The inventory returns nil and an
+// error if one of the two requests fails, or if ctx ends.
 func directorInventory(file string) (inventory, error) {
 	config, err := ReadDirectorConfig(file)
 	if err != nil {
@@ -224,20 +247,23 @@ func directorInventory(file string) (inventory, error) {
 		for _, name := range deployments {
 			reported.names[name] = true
 		}
-		reported.doubt = fmt.Sprintf("the Director %s has %d deployments and none of them is that of one of the %d "+
-			"instances: unless it is the wrong Director, or a client that may not see them, "+
-			"name the instances or add --allow-all",
+		reported.doubt = fmt.Sprintf("the Director %s has %d deployments, none of which belongs to one of the %d "+
+			"instances: check that it is the right Director and that the client may see all deployments; to "+
+			"continue, name the instances or add --allow-all",
 			client.Address(), len(deployments), stored)
 		return reported, nil
 	}, nil
 }
 
-// missing asks the platform and returns those candidates that the platform does not have, that pass the filters, and
-// that removable does not leave out, in the same order. all are the stored items; candidates are some of them, and are
-// not changed. If the platform has none of the stored items, missing returns an error, unless --allow-all is set: the
-// list is probably wrong. It also returns the error of asking the platform. If the command removes items, missing sets
-// platform.createdBefore; with --existing it sets platform.notStored. It writes the names that are not stored, and the
-// reasons for the items that are left alone, to standard error.
+// missing asks the platform with askPlatform, and returns those candidates that the platform does not have, that pass
+// the filters, and that removable does not leave out, for example because they are too recent. The order is that of
+// candidates, and the result is empty if none remains. all are all stored items; candidates are some of them, and are
+// not changed. streams receive the names of the list of --existing that are not stored, and for a command that removes
+// items the reasons for the items that are left alone.
+//
+// missing returns nil and the error of askPlatform. It also returns nil and an error if the platform has none of the
+// items in all, unless --allow-all is set, because the platform's answer is probably wrong. Otherwise it sets fields of
+// s.platform: notStored with --existing, and createdBefore if the command removes items.
 func (s *selection) missing(
 	ctx context.Context, streams Streams, askPlatform inventory, all, candidates []lifecycle.Stored,
 ) ([]lifecycle.Stored, error) {
@@ -261,10 +287,11 @@ func (s *selection) missing(
 // maxNotStored is the number of names that reportNotStored writes to standard error.
 const maxNotStored = 20
 
-// reportNotStored sets platform.notStored to the names of a report that are neither the id nor the deployment of a
-// stored item, and writes the first maxNotStored of them to standard error, with their number. It writes nothing if
-// there are none. After the restore of an older backup, these are the items that exist and that the adapter has lost.
-// It does nothing for the Director, which also has the deployments of other services. all are the stored items.
+// reportNotStored compares the names in the list of --existing, which reported contains, with all stored items. It sets
+// s.platform.notStored to the sorted names that are neither the id nor the deployment of an item in all, and writes
+// their number and the first 20 of them to standard error. If there are none, notStored is empty and no text is
+// written. After the restore of an older backup, these names are the items that exist and that the adapter has lost.
+// Without --existing, reportNotStored does nothing, because the Director also has the deployments of other services.
 func (s *selection) reportNotStored(streams Streams, reported *platformReport, all []lifecycle.Stored) {
 	if s.platform.existingFile == "" {
 		return
@@ -291,11 +318,17 @@ func (s *selection) reportNotStored(streams Streams, reported *platformReport, a
 		verb, strings.Join(s.platform.notStored[:min(count, maxNotStored)], ", "), more))
 }
 
-// removable returns those candidates that pass the filters and that the platform is not about to report, in the same
-// order. The caller has found that the platform does not have the candidates. removable leaves out a candidate whose
-// deployment is unknown or has a running task according to reported, or which tooRecent rejects. If the command removes
-// items, removable writes the reason to standard error for each candidate that it leaves out, except for those that a
-// filter other than --condition excludes. It overwrites candidates.
+// removable returns the candidates that the command may remove or, if it is a command that removes nothing, may list.
+// They are in the same order. The caller has established that the platform does not list the candidates. removable
+// overwrites the elements of candidates. It leaves out a candidate in these cases:
+//
+//   - A filter excludes it.
+//   - The name of its deployment is unknown.
+//   - Its deployment has a running task according to reported.
+//   - It is too recent, so that the platform may list it soon; see tooRecent.
+//
+// If the command removes items, removable writes the reason to standard error for each candidate that it leaves out,
+// except for those that a filter other than --condition excludes.
 func (s *selection) removable(
 	streams Streams, reported *platformReport, candidates []lifecycle.Stored,
 ) []lifecycle.Stored {
@@ -305,7 +338,7 @@ func (s *selection) removable(
 		case !s.filter.matchesInAnyCondition(&stored):
 			return true
 		case stored.Deployment == "":
-			reason = "its deployment is not known"
+			reason = "the name of its deployment is unknown"
 		case !s.filter.matches(&stored):
 			reason = fmt.Sprintf("it is %s; name its id, or the condition with --condition", stored.Condition)
 		case reported.tasks[stored.Deployment] != "":
@@ -322,26 +355,29 @@ func (s *selection) removable(
 	})
 }
 
-// tooRecent returns the reason why the platform may not report an item yet, or "" if the item is old enough or if
-// createdBefore is not set. An item without a time of creation may be recent, because an older release created it or
-// because its record cannot be read.
+// tooRecent returns the reason why the platform may not list an item yet: the item was created at the time
+// createdBefore or later, or the time of its creation is unknown, because an older release created it or because its
+// record cannot be read. It returns "" if the item is old enough. It also returns "" if createdBefore is "", because
+// the command does not remove items that the platform does not have.
 func (p *platformFilter) tooRecent(entry *lifecycle.Entry) string {
 	switch {
 	case p.createdBefore == "":
 		return ""
 	case entry.CreatedAt == "":
-		return "the time of its creation is not known"
+		return "the time of its creation is unknown"
 	case entry.CreatedAt >= p.createdBefore:
-		return fmt.Sprintf("it was created at %s, and only what was created before %s is meant",
+		return fmt.Sprintf("it was created at %s, and the command removes only those that were created before %s",
 			entry.CreatedAt, p.createdBefore)
 	default:
 		return ""
 	}
 }
 
-// ReadDirectorConfig reads the address and the credentials of a Director from a YAML file. A missing key leaves its
-// field "". ReadDirectorConfig returns an error if the file cannot be read, is accessible to all users, or contains
-// unknown keys or invalid values. Errors do not contain the values.
+// ReadDirectorConfig reads the address and the credentials of a Director from the YAML file at path. A missing key
+// leaves its field empty, and so does an empty file; director.New rejects an incomplete configuration.
+// ReadDirectorConfig returns an error if the file cannot be read, is accessible to users other than its owner and
+// group, is not valid YAML, or contains several documents, unknown or repeated keys, or values of the wrong type.
+// Errors do not contain the values. After an error, the configuration is nil or incomplete and must not be used.
 func ReadDirectorConfig(path string) (*director.Config, error) {
 	if err := checkSecretFile("the file of the Director", path); err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func TestReadDirectorConfig(t *testing.T) {
 		t.Errorf("a file that all users can read gives %v", err)
 	}
 	for text, message := range map[string]string{
-		"password: *planted":             ": no valid YAML: a text that begins with * must be quoted",
+		"password: *planted":             ": not valid YAML: a text that begins with * must be quoted",
 		"planted":                        ":1: the configuration must be a mapping",
 		"[url]":                          ":1: the configuration must be a mapping",
 		"url: u\nclient-secret: planted": `:2: unknown key "client-secret"; did you mean "client_secret"?`,

@@ -12,12 +12,24 @@ import (
 	"service-adapter/internal/operate/states"
 )
 
-// newApply returns the command `instance apply`, which applies the provision templates of service instances again: with
-// their recorded inputs, or with --intent those of the file of the errand apply-instance. With --dry-run it only plans.
+// newApply returns the command `instance apply ID… | --all | --intent FILE`, which applies the provision templates of
+// service instances again and prints a line for each instance, or with --json one document. With --all and --dry-run,
+// instances without changes have no line.
+//
+//   - With ids, or with --all and optional filters, it applies the recorded templates with the recorded inputs. An
+//     unfinished deletion is reverted; see lifecycle.Manager.ApplyStored.
+//   - With --intent, it brings one instance, which may not exist yet, to the state in the file that the job
+//     apply-instance renders; see states.Operator.ApplyIntent.
+//   - With --dry-run, which --intent excludes, OpenTofu only plans, and the lines contain the changes.
+//
+// If the template of an instance cannot be applied or planned, for example because the instance does not exist, the
+// command continues with the others and then exits with exitFindings. It returns a usageError for an invalid command
+// line, and with --all if --service or --plan is unknown. It returns another error if the adapter cannot be opened with
+// its configuration, if with --all the states cannot be listed, if with --intent the file cannot be used or the state
+// backend is local, or if the output cannot be written.
 func newApply(streams Streams) *cobra.Command {
 	selected := &selection{kind: lifecycle.Instance}
-	var dryRun bool
-	var file string
+	dryRun, file := false, ""
 	var intent *states.Intent
 	command := &cobra.Command{
 		Use:   "apply ID… | --all | --intent FILE",
@@ -37,6 +49,9 @@ failure the resources are kept, so that it can be repeated, and the reason is st
 	selected.flags(command)
 	command.Args = func(command *cobra.Command, args []string) error {
 		switch {
+		case file == "" && command.Flags().Changed("intent"):
+			// The name may be that of an unset shell variable. Without this check, --all would apply every instance.
+			return errors.New("--intent must name a file")
 		case file == "":
 			return selected.checkArgs(command, args)
 		case selected.all || dryRun || selected.filter.isSet():
@@ -76,9 +91,13 @@ failure the resources are kept, so that it can be repeated, and the reason is st
 	return run.attach(command)
 }
 
-// readIntent reads the desired state of an instance from the file of the job apply-instance. It returns an error if the
-// file cannot be read or is invalid, or if the adapter's state backend is local, because BOSH deletes the errand's VM
-// together with the states on it.
+// readIntent reads the desired state of one service instance, and its secrets, from a file that the BOSH job
+// apply-instance renders: a JSON object with the text "intent" and the mapping "secrets", which may be missing. file is
+// its path, absolute or relative to the working directory. operator supplies only the type of the state backend.
+//
+// readIntent returns nil and an error if the file cannot be read or is not such an object, or if the intent is invalid,
+// has an unsupported format, or names no instance or service. It also returns nil and an error, before it reads the
+// file, if the state backend is local, because BOSH deletes the errand's VM together with the states on it.
 func readIntent(operator *states.Operator, file string) (*states.Intent, error) {
 	if operator.IsLocal() {
 		return nil, errors.New("the state backend is local, so its states are deleted with the errand's VM: " +

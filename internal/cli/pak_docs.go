@@ -20,7 +20,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// newInfo returns the command `pak info PAK`, which prints a summary of a pak as text or JSON.
+// newInfo returns the command `pak info PAK`, which prints a summary of a pak as text, with --json as JSON, or with
+// --bom the bill of materials in the pak. PAK is the path of a directory or a zip file. The command fails if --json and
+// --bom are both set (a usageError), if the pak cannot be read or is invalid, if a plan of the environment variables
+// GSB_SERVICE_<NAME>_PLANS is invalid, if the summary cannot be generated, if --bom is set and the pak has no bill of
+// materials, or if the output cannot be written.
 func newInfo(streams Streams) *cobra.Command {
 	var asJSON, asBill bool
 	command := &cobra.Command{
@@ -54,7 +58,8 @@ with their versions, digests and origins, and the Go modules in them. docs/suppl
 	return command
 }
 
-// docsOptions holds the flags of `pak docs`. At most one of output and check may be set.
+// A docsOptions holds the flags of `pak docs`. At most one of output and check may be set. The zero value means that
+// the reference is written to standard output as Markdown.
 type docsOptions struct {
 	// format is markdown or html; "" means that of the file's extension, and markdown for standard output.
 	format string
@@ -62,8 +67,12 @@ type docsOptions struct {
 	output, check string
 }
 
-// newDocs returns the command `pak docs PAK`, which writes the reference of a pak to standard output or a file, or with
-// --check compares it with a file.
+// newDocs returns the command `pak docs PAK`, which writes the reference of a pak for its users, as Markdown or HTML,
+// to standard output, or with --output to a file, which it replaces unless it is a device or a pipe. With --check it
+// writes nothing, and exits with exitFindings if a file differs from the reference or does not exist. The command also
+// fails for an invalid command line (a usageError), if the pak cannot be read or is invalid, if a plan of the
+// environment variables GSB_SERVICE_<NAME>_PLANS is invalid, if its reference cannot be generated, or if a file or the
+// output cannot be read or written.
 func newDocs(streams Streams) *cobra.Command {
 	var options docsOptions
 	command := &cobra.Command{
@@ -77,6 +86,13 @@ differ.` +
 			exitStatus("0 the reference was written or is up to date",
 				"1 the file is out of date or the pak is invalid"),
 		Example: "  service-adapter pak docs redis --output docs/redis.md",
+		PreRunE: func(command *cobra.Command, _ []string) error {
+			// The name may be that of an unset shell variable. Without this check, the command would compare nothing.
+			if options.check == "" && command.Flags().Changed("check") {
+				return usageError{errors.New("--check must name a file")}
+			}
+			return nil
+		},
 		RunE: func(command *cobra.Command, args []string) error {
 			text, err := options.render(streams, args[0])
 			switch {
@@ -100,9 +116,12 @@ differ.` +
 	return command
 }
 
-// render returns the reference of the pak at path, in the format that the flags choose. It returns a usage error if
-// --output and --check are both set or the format is unknown, and another error if the pak cannot be opened or its
-// reference cannot be generated.
+// render returns the reference of the pak at path as text. The format is --format, which is markdown or html. Without
+// --format, it is html if the file of --output or --check ends with .html or .htm, and otherwise markdown. render
+// returns a usageError if --output and --check are both set or the format is unknown. It returns another error if the
+// pak cannot be opened, is invalid (a diag.Errors), has invalid plans in the environment variables
+// GSB_SERVICE_<NAME>_PLANS, or if its reference cannot be generated. It neither reads nor writes the files of the
+// flags.
 func (o docsOptions) render(streams Streams, path string) (text string, err error) {
 	if o.output != "" && o.check != "" {
 		return "", usageError{errors.New("--output and --check exclude each other")}
@@ -122,9 +141,10 @@ func (o docsOptions) render(streams Streams, path string) (text string, err erro
 	return text, err
 }
 
-// checkUpToDate returns a *fault.UserError if the file of --check differs from the current reference or does not exist,
-// another error if it cannot be read, and nil if it is up to date. The UserError names the first difference and the
-// command that updates the file. pak is the path of the pak for that command.
+// checkUpToDate compares the file of --check with current, the text of the current reference, and returns nil if they
+// are equal, where a CRLF in the file equals an LF. It returns a *fault.UserError if the file differs or does not
+// exist, and another error if it cannot be read. The UserError describes the first difference and the command that
+// updates the file. pak is the path of the pak; it is used only in that command. No file is changed.
 func (o docsOptions) checkUpToDate(pak, current string) error {
 	written, err := os.ReadFile(o.check)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -150,8 +170,16 @@ func (o docsOptions) checkUpToDate(pak, current string) error {
 }
 
 // newCatalog returns the command `pak catalog PAK`, which prints the part of the on-demand broker's manifest that
-// describes the service of a pak. Values that only the operator knows are placeholders. With --release, jobs are
-// assigned to BOSH releases, and with --errands, the plans get the lifecycle errands of the provision template.
+// describes one service of a pak, as YAML. Values that only the operator knows are placeholders that begin with
+// REPLACE_ME_. With --release, jobs are assigned to the BOSH releases that contain them. With --errands, the plans get
+// the lifecycle errands apply-instance and destroy-instance, or only the latter if the BOSH manifest or its configs
+// need outputs of the provision template.
+//
+// The command fails if the pak cannot be read or is invalid, if a plan of the environment variables
+// GSB_SERVICE_<NAME>_PLANS is invalid, if the service of --service does not exist or the pak does not have exactly one
+// service without this flag (usageErrors), if a release cannot be read, if the service has neither a BOSH manifest nor
+// a provision template, or if the output cannot be generated or written. With --errands it also fails if the service
+// has no provision template, or has an instance group or a job with the name of an errand.
 func newCatalog(streams Streams) *cobra.Command {
 	var name string
 	var errands bool
