@@ -21,8 +21,17 @@ import (
 	"service-adapter/internal/fault"
 )
 
-// newTest returns the command `pak test PATH`, which runs the examples and the test cases of a pak, once or with
-// --watch again after each change of a file, and prints a line for each.
+// newTest returns the command `pak test PATH`, which runs the examples and the test cases of the pak at PATH with real
+// OpenTofu, and prints a line for each to standard output. --run selects them by their names. With --update the command
+// writes the actual results into the files of the cases, and with --errands the provision templates of examples are
+// applied by lifecycle errands. With --watch it runs the cases again after each change of a file, until it is
+// interrupted.
+//
+// The command exits with exitFindings if a case fails, if the pak has no cases, or if the pak or a file of cases is
+// invalid. It returns a usageError if --run is not a regular expression or matches no case, or if --binary is
+// malformed, and another error if the pak cannot be read or built, or if a file cannot be updated. Failed writes to the
+// streams are ignored. With --watch, these errors, except that of an invalid regular expression, are only written to
+// standard error, and the command waits for the next change; see watch for its error after the interruption.
 func newTest(streams Streams) *cobra.Command {
 	var filter string
 	var watchFiles bool
@@ -65,7 +74,9 @@ operator does. Without it, a warning names the example, which is not played and 
 	return command
 }
 
-// testOptions holds the flags of `pak test`. pattern must not be nil.
+// A testOptions holds the flags of `pak test` and the streams to which the results are written. streams and pattern
+// must be set, so the zero value is not usable. The zero values of the other fields are valid and mean that the cases
+// run one after the other and that no file is changed.
 type testOptions struct {
 	streams Streams
 	// pattern matches the names of the cases to run.
@@ -80,9 +91,10 @@ type testOptions struct {
 	build buildFlags
 }
 
-// watch calls play, and calls it again whenever a file below path has changed, until ctx is done. It writes errors of
-// play to standard error, except errFindings, and a line whenever it waits for a change. It returns the error of the
-// last call if ctx ended during that call, and otherwise that error, which may be nil, joined with the error of ctx.
+// watch calls play, waits until a file at or below path has changed since before that call, and repeats this until ctx
+// is done. play must end when ctx ends. watch writes each error of play to standard error, except errFindings, and a
+// line whenever it begins to wait. If ctx ends during a call of play, watch returns the error of that call, which may
+// be nil. If ctx ends while it waits, watch returns the error of ctx, joined with that of the last call.
 func watch(ctx context.Context, streams Streams, path string, play func() error) error {
 	for {
 		seen := fileStamps(path)
@@ -104,8 +116,10 @@ func watch(ctx context.Context, streams Streams, path string, play func() error)
 	}
 }
 
-// fileStamps returns a text with the name, the time of modification and the size of each file below a path. The text
-// differs after a file was written, created or removed. Files that cannot be inspected are left out.
+// fileStamps returns a text that changes when a file at or below a path is written, created or removed: one line for
+// each file, in lexical order, with its path, its modification time in nanoseconds and its size in bytes. Symbolic
+// links are not followed, also not at the path itself. Directories have no lines, and files that cannot be inspected
+// are left out. The text is "" if no file exists.
 func fileStamps(path string) string {
 	var times strings.Builder
 	_ = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error { // the function returns no errors
@@ -119,11 +133,17 @@ func fileStamps(path string) string {
 	return times.String()
 }
 
-// testPak runs the examples and the test cases of the pak at path and writes the results; see playCases. If the pak is
-// a directory without the directory bin, testPak first builds it for the current platform in a temporary directory,
-// which it removes. It returns errFindings if a case fails, a *fault.UserError if the pak has no cases, a usageError if
-// no case matches the pattern or --binary is invalid, and another error if the pak cannot be opened or built, or if its
-// cases cannot be read; see also playCases and withPak.
+// testPak runs the examples and the test cases of the pak at path whose names match o.pattern, writes the results to
+// the streams, and with o.update changes the files of the cases; see playCases. If the pak is a directory without the
+// subdirectory bin, testPak first builds it for the current platform in a temporary directory, which it removes
+// afterwards; this fetches binaries, except an OpenTofu that is installed (see installedTofu), and writes progress to
+// standard error. Only then are --cache and --binary used and checked.
+//
+// testPak returns errFindings if a case fails, also because ctx ends, an error that is or wraps a *fault.UserError if
+// the pak has no cases or a file of cases is invalid, and a usageError if no case matches the pattern or --binary has
+// an invalid form. It returns another error if the pak is invalid or cannot be opened or built, if the plans of the
+// environment variables GSB_SERVICE_<NAME>_PLANS are invalid, if a temporary directory cannot be created or removed, or
+// if the file of a case cannot be updated.
 func (o testOptions) testPak(ctx context.Context, path string) error {
 	return withPak(o.streams, path, func(pak *brokerpak.Pak) (err error) {
 		cases, err := test.Cases(pak, o.errands)
@@ -162,9 +182,11 @@ func (o testOptions) testPak(ctx context.Context, path string) error {
 	})
 }
 
-// installedTofu returns the path of an OpenTofu of the version of an entry: the one on the user's PATH, or the one that
-// `make opentofu` made in build/tofu of the working directory or next to the directory of this program. If several
-// exist, the first in this order is returned. It returns "" if there is none, and for an entry that is not OpenTofu.
+// installedTofu returns the path of an installed OpenTofu with the version of entry, an entry of terraform_binaries in
+// the manifest of a pak. The candidates are, in this order, the file tofu in each directory of the environment variable
+// PATH, build/tofu/VERSION/tofu below the working directory, and ../tofu/VERSION/tofu relative to the directory of this
+// program. It runs candidates with "version -json" until one reports the version. The path may be relative to the
+// working directory. It returns "" if no candidate has the version, if entry is not OpenTofu, or if ctx ends.
 func (o testOptions) installedTofu(ctx context.Context, entry brokerpak.Binary) string {
 	if entry.Kind() != brokerpak.Tofu {
 		return ""
@@ -174,16 +196,16 @@ func (o testOptions) installedTofu(ctx context.Context, entry brokerpak.Binary) 
 	for _, dir := range filepath.SplitList(path) {
 		candidates = append(candidates, filepath.Join(dir, "tofu"))
 	}
-	made := filepath.Join("tofu", entry.FileVersion(), "tofu")
-	candidates = append(candidates, filepath.Join("build", made))
+	versionPath := filepath.Join("tofu", entry.FileVersion(), "tofu")
+	candidates = append(candidates, filepath.Join("build", versionPath))
 	if program, err := os.Executable(); err == nil { // build/bin/service-adapter
-		candidates = append(candidates, filepath.Join(filepath.Dir(program), "..", made))
+		candidates = append(candidates, filepath.Join(filepath.Dir(program), "..", versionPath))
 	}
 	return opentofu.FindVersion(ctx, entry.Version, candidates)
 }
 
-// matchingCases returns the cases whose names match the pattern, in the same order. It returns a usage error, which
-// lists all names, if no case does.
+// matchingCases returns the cases whose names contain a match of the pattern, in the same order. If no case matches,
+// also because cases is empty, it returns nil and a usageError that lists the first nine names of the cases.
 func matchingCases(cases []test.Case, pattern *regexp.Regexp) ([]test.Case, error) {
 	var matching []test.Case
 	var names []string
@@ -199,11 +221,15 @@ func matchingCases(cases []test.Case, pattern *regexp.Regexp) ([]test.Case, erro
 	return matching, nil
 }
 
-// playCases runs cases with a suite whose pak has binaries, and sets the other fields of the suite. It writes a line
-// for each case to standard output, which for an unplayable case says why it was not played, and warnings and a summary
-// to standard error. A warning that several cases have is written once. With update it writes the actual results into
-// the files of the cases where that is possible, and such a case does not count as failed. It returns errFindings if a
-// case fails, and another error if the cases cannot be run or a file cannot be updated.
+// playCases runs cases with a suite whose pak has binaries. The suite's Pak and Source are used as they are; playCases
+// sets Getenv, Parallel and Done. It writes a line for each case to standard output: the verdict with the reason of a
+// failure, or the reason why an unplayable case was not played, which is not a failure. It writes warnings, each text
+// once, and a final summary to standard error. With o.update it writes the actual results into the files of the cases
+// where that is possible; such a case does not count as failed. When ctx ends, the cases that have not ended fail.
+//
+// playCases returns errFindings if a case failed. It returns another error, without a summary, if the temporary
+// directory of the cases cannot be created or removed, or if a file cannot be updated. Failed writes to the streams are
+// ignored.
 func (o testOptions) playCases(ctx context.Context, suite test.Suite, cases []test.Case) error {
 	failed, unplayable := 0, 0
 	var failure error
@@ -226,9 +252,9 @@ func (o testOptions) playCases(ctx context.Context, suite test.Suite, cases []te
 			return
 		}
 		if o.update && result.Updatable() {
-			changed, err := test.Update(result)
+			changed, err := test.Update(ctx, result)
 			failure = errors.Join(failure, err)
-			if changed || result.Err != nil {
+			if err == nil && (changed || result.Err != nil) {
 				verdict, result.Err = "updated", nil
 			}
 		}

@@ -2,8 +2,10 @@ package test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"regexp"
@@ -15,6 +17,7 @@ import (
 
 	"service-adapter/internal/instance"
 	"service-adapter/internal/operate/manifestdiff"
+	"service-adapter/internal/outfile"
 	"service-adapter/internal/strictyaml"
 	"service-adapter/internal/value"
 	"service-adapter/internal/yamltree"
@@ -23,9 +26,10 @@ import (
 // wildcard is the part of an expected text that matches any text. A value that is the wildcard alone matches any value.
 const wildcard = "<any>"
 
-// compare returns a mismatch if the outcome of a step or a case differs from what is expected, and else nil. Its text
-// has one line for each difference. Both maps are keyed by section; sections that only the outcome has are not
-// compared.
+// compare returns a mismatch if the outcome of a step or a case differs from the expected sections, and else nil. The
+// text of the mismatch has one line for each difference. Both maps are keyed by section, such as "manifest"; sections
+// that are missing in expect are not compared, and a section that is missing in outcome is a difference. A nil expect
+// matches every outcome.
 func compare(expect, outcome map[string]any) error {
 	var failed []error
 	for _, section := range value.Keys(expect) {
@@ -42,13 +46,21 @@ func compare(expect, outcome map[string]any) error {
 	return nil
 }
 
-// A mismatch is the error for an outcome that differs from its expectation. Unlike any other failure of a case, it
-// can be resolved by an update of the expectation.
+// A mismatch is the error for an outcome that differs from its expectation. The error that it embeds lists the
+// differences. In a case with a file, a mismatch can be resolved by writing the outcome into the file as the new
+// expectation; see Update. Of all other failures of a case, only some rejections can be resolved in this way; see
+// Result.Updatable.
 type mismatch struct{ error }
 
-// differences returns an error that lists the paths, in the notation of ops files, at which two values differ. It
-// returns nil if they match. path is the prefix of the paths. A wildcard in an expected text matches any text, and an
-// expected mapping whose keys are paths is compared only with the values at these paths; see applyForm.
+// differences returns an error with one line for each path at which two values differ: "PATH: expected JSON, found
+// JSON", with "nothing" in place of a value that is missing or null. It returns nil if the values match. A key that
+// only one of two mappings has is a difference; lists are compared as by manifestdiff.Diff. path is the prefix of the
+// paths, which have the notation of ops files.
+//
+// The wildcard <any> in an expected text matches any text. An expected text that is <any> alone matches any value, also
+// null, but not a key that the actual mapping lacks. If all keys of an expected mapping are paths, such as
+// /instance_groups/name=a/vm_type, and the actual value is a mapping or a list, only the values at these paths are
+// compared. Such a path that is invalid or does not exist has the value nil, so null and <any> alone match it.
 func differences(path string, expected, actual any) error {
 	var failed []error
 	for _, change := range manifestdiff.Diff(path, expected, applyForm(expected, actual)) {
@@ -59,7 +71,8 @@ func differences(path string, expected, actual any) error {
 	return errors.Join(failed...)
 }
 
-// formatValue returns a value as JSON for a message. nil is "nothing".
+// formatValue returns a value as JSON for a message, and "nothing" for nil, which represents a value that is missing or
+// null.
 func formatValue(item any) string {
 	if item == nil {
 		return "nothing"
@@ -67,10 +80,11 @@ func formatValue(item any) string {
 	return string(value.MustJSON(item))
 }
 
-// children returns the entries of a mapping or a list by the token that selects them in a path of an ops file: a key,
-// "name=NAME" or an index. The index is the token of a list entry without a name, and of one with the name of an
-// earlier entry. For a list, tokens are these tokens in the order of the list, and not nil. For a mapping, tokens is
-// nil. For a scalar, both results are nil.
+// children returns the entries of a mapping or a list by the token that selects them in a path of an ops file. For a
+// mapping, the tokens are its keys, the entries are the mapping itself, and the result tokens is nil. For a list, a
+// token is "name=NAME" for an entry with a name, and its index, such as "2", for an entry without a name or with the
+// name of an earlier entry; the result tokens contains them in the order of the list and is not nil, even if it is
+// empty. For any other value, both results are nil.
 func children(parent any) (entries map[string]any, tokens []string) {
 	list, ok := parent.([]any)
 	if !ok {
@@ -91,8 +105,9 @@ func children(parent any) (entries map[string]any, tokens []string) {
 	return entries, tokens
 }
 
-// isPaths reports whether the keys of an expected mapping are paths of an ops file, such as
-// "/instance_groups/name=a/vm_type", which select values at any depth. An empty mapping has no paths.
+// isPaths reports whether all keys of an expected mapping begin with a slash. They are then paths of an ops file, such
+// as "/instance_groups/name=a/vm_type", which select values at any depth. The result is false for an empty or nil
+// mapping.
 func isPaths(expected map[string]any) bool {
 	for key := range expected {
 		if !strings.HasPrefix(key, "/") {
@@ -102,8 +117,9 @@ func isPaths(expected map[string]any) bool {
 	return len(expected) > 0
 }
 
-// valuesAt returns the values at the paths that are the keys of a mapping. The value of a path that does not exist is
-// nil.
+// valuesAt returns the values within actual at the paths that are the keys of the mapping paths, by path. The values of
+// that mapping are not used. The value of a path that is invalid or does not exist in actual is nil. The result has all
+// the paths as keys.
 func valuesAt(actual any, paths map[string]any) map[string]any {
 	view := instance.View{Manifest: value.MustJSON(actual)} // a View finds paths in any YAML document
 	values := map[string]any{}
@@ -113,7 +129,8 @@ func valuesAt(actual any, paths map[string]any) map[string]any {
 	return values
 }
 
-// matches reports whether a value is a text that matches an expected text, which may contain wildcards.
+// matches reports whether a value is a text that equals an expected text. Each wildcard <any> in the expected text
+// represents any text, also of several lines. The result is false for a value that is not a text.
 func matches(expected string, actual any) bool {
 	text, ok := actual.(string)
 	parts := strings.Split(regexp.QuoteMeta(expected), wildcard)
@@ -121,8 +138,16 @@ func matches(expected string, actual any) bool {
 }
 
 // applyForm returns an actual value in the form of the expected one, so that the two can be compared, and so that an
-// updated expectation keeps its form. Where the keys of an expected mapping are paths, so are those of the result.
-// Where an expected text with wildcards matches, the result contains that text instead of the actual one.
+// updated expectation keeps its form. Entries of lists correspond by name, and without a name by index; see children.
+// The result equals actual, except in two cases:
+//
+//   - Where all keys of an expected mapping are paths of an ops file and the actual value is a mapping or a list, the
+//     result has the actual values at these paths by path. A path that is invalid or does not exist has the value nil.
+//   - Where an expected text matches because of a wildcard, the result contains that text instead of the actual value.
+//     <any> alone matches any value, also the nil of a path that does not exist, but not a key that the actual mapping
+//     lacks, because the result then lacks it as well.
+//
+// actual is not modified, but the result may share values with it.
 func applyForm(expected, actual any) any {
 	expectedEntries, _ := children(expected)
 	entries, tokens := children(actual)
@@ -149,29 +174,61 @@ func applyForm(expected, actual any) any {
 	return list
 }
 
-// failureSections returns the sections that only the outcome of a rejected request has.
+// failureSections returns the names of the sections that only the outcome of a rejected request has: "error", "exit"
+// and "operator_error".
 func failureSections() []string { return []string{"error", "exit", "operator_error"} }
 
-// Updatable reports whether Update can write the outcome of a case to its file. This is so if the case passed, if its
-// outcome differs from the expectation, or if a request was rejected in a way that an author can expect: with a
-// message to the user, or in a case that expects a rejection. An example has no file and is not updatable.
+// Updatable reports whether Update can write the outcome of a case to its file. This is so if the case passed, or if
+// its only failures are outcomes that differ from the expectation, and requests that were rejected in a way that an
+// author can expect: with a message to the user, or in a case whose own expectation is a rejection. With any other
+// failure, such as that of OpenTofu, of the server or of the removal of the resources, the case is not updatable,
+// because its outcome may be incomplete. An example is not updatable either, because it has no file.
 func (r Result) Updatable() bool {
-	var rejected *rejection
-	switch {
-	case r.Case.File == "":
+	return r.Case.File != "" && (r.Err == nil || r.canExpect(r.Err))
+}
+
+// canExpect reports whether an expectation can describe all failures in err, a possibly wrapped or joined error of the
+// case; see Updatable. The result is false for nil.
+func (r Result) canExpect(err error) bool {
+	switch failure := err.(type) { //nolint:errorlint // all errors of the tree are inspected, one by one
+	case mismatch:
+		return true
+	case *rejection:
+		return failure.user != "" || r.Case.Expect.Fails()
+	case cleanUpError:
 		return false
-	case errors.As(r.Err, &rejected):
-		return rejected.user != "" || r.Case.Expect.Fails()
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(failure.Unwrap(), func(err error) bool { return !r.canExpect(err) })
 	default:
-		return r.Err == nil || errors.As(r.Err, new(mismatch))
+		wrapped := errors.Unwrap(err)
+		return wrapped != nil && r.canExpect(wrapped)
 	}
 }
 
-// Update writes the outcome of a case to its file as the new expectation and reports whether the file changed. It
-// writes the sections that the case and its steps already expect. If they expect none, it writes the manifest, the
-// outputs and the binding, or the error of a rejected request. Everything else in the file is kept, though it may be
-// formatted anew. The error is not nil if the file cannot be read, parsed or written. The case must be Updatable.
-func Update(result Result) (changed bool, err error) {
+// Update writes the outcome of a case to its file as the new expectation. For a rejected request, it writes the
+// sections of a rejection, such as "error", and for any other outcome the other sections, such as "manifest"; see
+// setExpect. Expected sections of the other kind, and those that the outcome lacks, are removed. Update writes these
+// expectations:
+//   - A step that the file lists and that was played gets the sections of the outcome that it already expects. If it
+//     expects none of them, it gets the manifest, the outputs and the binding, or the message of a rejection. A step
+//     without any expectation is changed only if it was rejected.
+//   - The case gets its sections in the same way, except that a case without any expectation is changed if, and only
+//     if, no step gets sections.
+//
+// The other keys and the comments of the file are kept, though they may be formatted anew; only a file that contains
+// nothing but comments loses them. The new file replaces the old one and has its mode.
+//
+// The case must be Updatable. ctx does not interrupt the writing of a regular file. changed reports whether the text of
+// the file changes, if only in its format; the file is not written if it does not.
+//
+// Update returns an error if the file cannot be read, is not valid YAML, or cannot be written, if a value cannot be
+// encoded, or if a step is behind an alias or a merge key (<<), so that it has no expectation of its own. It then keeps
+// the old file, unless only the last sync of its directory failed. changed may be true with an error.
+func Update(ctx context.Context, result Result) (changed bool, err error) {
+	info, err := os.Stat(result.Case.File)
+	if err != nil {
+		return false, err
+	}
 	text, err := os.ReadFile(result.Case.File)
 	if err != nil {
 		return false, err
@@ -180,10 +237,10 @@ func Update(result Result) (changed bool, err error) {
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return false, fmt.Errorf("reading %s: %w", result.Case.File, err)
 	}
-	root := &yaml.Node{Kind: yaml.MappingNode}
-	if len(document.Content) > 0 {
-		root = document.Content[0]
+	if len(document.Content) == 0 { // the file is empty
+		document = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
 	}
+	root := document.Content[0]
 	byStep := false
 	_, steps := yamltree.Get(root, "steps")
 	for i, step := range result.Case.Steps {
@@ -194,6 +251,10 @@ func Update(result Result) (changed bool, err error) {
 			continue
 		}
 		byStep = true
+		if steps == nil || i >= len(steps.Content) || steps.Content[i].Kind != yaml.MappingNode {
+			return false, fmt.Errorf("%s: the expectation of step %d cannot be updated, because the step is an alias "+
+				"or belongs to one; replace the alias by the text of its anchor", result.Case.File, i+1)
+		}
 		if err := setExpect(steps.Content[i], step.Expect.sections, result.Outcomes[i]); err != nil {
 			return false, err
 		}
@@ -203,19 +264,26 @@ func Update(result Result) (changed bool, err error) {
 			return false, err
 		}
 	}
-	updated, err := yamltree.Encode(root)
+	updated, err := yamltree.Encode(&document) // the document has the comments at the beginning and end of the file
 	if err != nil {
 		return false, fmt.Errorf("writing %s: %w", result.Case.File, err)
 	}
 	if bytes.Equal(updated, text) {
 		return false, nil
 	}
-	return true, os.WriteFile(result.Case.File, updated, 0o644) //nolint:gosec // a source file of the author
+	return true, outfile.Write(ctx, result.Case.File, info.Mode().Perm(), func(to io.Writer) error {
+		_, err := to.Write(updated)
+		return err
+	})
 }
 
-// setExpect sets the key "expect" of a mapping, a step or the root of a case file, to the sections of an outcome that
-// Update writes, and removes all others. expect is the expectation that the mapping has so far; nil means none.
-// setExpect returns an error if a value cannot be written as YAML.
+// setExpect sets the key "expect" of mapping, which is a step or the root of a case file, to sections of an outcome.
+// expect is the expectation that the mapping has so far, by section; nil means none. For a rejected request, the
+// sections are those of a rejection, and else all others. Those that expect contains are updated, in the form of the
+// expected value (see applyForm), and all others are removed. If expect contains none of these sections, the new ones
+// are manifest, outputs and binding, or for a rejection "error", the message to the user, or without one
+// "operator_error". A section that is missing or null in outcome is left out. setExpect returns an error if a value
+// cannot be encoded as YAML; mapping may be partly changed then.
 func setExpect(mapping *yaml.Node, expect, outcome map[string]any) error {
 	sections, _ := strictyaml.Fields(reflect.TypeFor[Expectation]())
 	sections = slices.DeleteFunc(sections, func(section string) bool {

@@ -1,6 +1,8 @@
 package test
 
 import (
+	"errors"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"gopkg.in/yaml.v3"
@@ -69,3 +71,28 @@ var _ = DescribeTable("the parts of a case file that --update keeps", func(expec
 		"a: [{name: y, p: 1}, {name: x, p: <any>}]"),
 	Entry("paths", "{/a/name=x/p: 1, /b: null}", "{a: [{name: x, p: 2}], c: 1}", "{/a/name=x/p: 2, /b: null}"),
 )
+
+var _ = DescribeTable("the outcome of a case can become its expectation", func(failure error, updatable bool) {
+	result := Result{Case: Case{File: "case.yml"}}
+	if failure != nil {
+		result.Err = sourceError{failure, func(text string) string { return text }}
+	}
+	Expect(result.Updatable()).To(Equal(updatable))
+	result.Case.File = ""
+	Expect(result.Updatable()).To(BeFalse(), "an example")
+},
+	Entry("if it passed", nil, true),
+	Entry("if a step and the case differ", errors.Join(Step{}.wrap(differs), differs), true),
+	Entry("if a request was rejected with a message to the user", Step{}.wrap(&rejection{user: "no"}), true),
+	Entry("if a step differs and a later one was rejected", errors.Join(differs, &rejection{user: "no"}), true),
+	Entry("unless a request was rejected for the operator only", Step{}.wrap(&rejection{reason: "no"}), false),
+	Entry("unless a step failed", Step{}.wrap(errors.New("no OpenTofu")), false),
+	Entry("unless a step differs and a later one failed",
+		errors.Join(Step{}.wrap(differs), Step{}.wrap(errors.New("no OpenTofu"))), false),
+	Entry("unless the resources could not be removed", errors.Join(differs, cleanUpError{errors.New("no OpenTofu")}),
+		false),
+	Entry("unless a deletion after the case was rejected", cleanUpError{&rejection{user: "no"}}, false),
+)
+
+// differs is the error of an outcome that differs from its expectation.
+var differs = compare(map[string]any{"error": "no"}, nil)

@@ -22,20 +22,25 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// A Result is the result of one case.
+// A Result is the result of playing one case: the outcomes of its steps, a warning about missing programs, the error,
+// and the time that it took. Outcomes is nil if no step was performed, for example because the server did not start.
+// Err is nil if the case passed, and also if it is unplayable and was therefore not played.
 type Result struct {
 	Case Case
 	// Outcomes are the outcomes of the steps that were played, keyed by section as in an Expectation.
 	Outcomes []map[string]any
-	// Warning names the programs that the service requires and that its templates do not find. It is nil if there are
-	// none, and may be the reason for Err.
+	// Warning names the programs that the service requires and that its templates do not find, or says that the
+	// configuration of the first step cannot be used. It is nil otherwise, and may be the reason for Err.
 	Warning error
 	// Err is nil if the case passed, or is unplayable.
 	Err  error
 	Took time.Duration
 }
 
-// A Suite plays the cases of a pak. Pak, Getenv and Done must be set.
+// A Suite contains the pak whose cases are played and the settings for that: the number of cases that are played at the
+// same time, the environment, and the functions that receive results. Created also changes the course of a case, which
+// then ends after its first step. Source replaces the path of the pak in errors. The fields Pak, Getenv and Done must
+// be set before Play is called.
 type Suite struct {
 	Pak *brokerpak.Pak
 	// Source is the path that errors contain in place of Pak.Path, if the pak is a temporary copy of this directory
@@ -53,14 +58,18 @@ type Suite struct {
 	Created func(testCase Case, instance *odb.Instance, getenv func(name string) (string, bool))
 }
 
-// Play plays the cases in a temporary directory, and returns the results in the order of the cases. A failure of a
-// case is part of its result. An unplayable case is not played; its result has neither outcomes nor an error. The
-// error is not nil if the directory cannot be created or removed. When ctx ends, the cases fail and the resources that
-// they created are destroyed.
+// Play plays the cases in a temporary directory, which it removes, and returns the results in the order of the cases.
+// It calls s.Done with each result as soon as the case has ended. The cases must be those that Cases or New returned
+// for s.Pak, or for the pak of which s.Pak is a copy. A failure of a case is part of its result. An unplayable case is
+// not played; its result has neither outcomes nor an error.
+//
+// Play returns nil and an error if the directory cannot be created, and the results with an error if it cannot be
+// removed. When ctx ends, the cases fail, also those that have not begun, and the resources that they created are
+// destroyed.
 func (s Suite) Play(ctx context.Context, cases []Case) (results []Result, err error) {
 	dir, err := os.MkdirTemp("", "pak-test-")
 	if err != nil {
-		return nil, fmt.Errorf("making a directory for the test: %w", err)
+		return nil, fmt.Errorf("creating a directory for the test: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	results = make([]Result, len(cases))
@@ -88,7 +97,9 @@ func (s Suite) Play(ctx context.Context, cases []Case) (results []Result, err er
 	return results, nil
 }
 
-// A run plays one case.
+// A run is the state of playing one case: the case and its service, the server, the masks, the instance and bindings
+// that exist so far, and the current step. The server is nil until play has started it; service, masks and the instance
+// must be set from the beginning. A run is used by one goroutine.
 type run struct {
 	Suite
 	deployed
@@ -104,17 +115,21 @@ type run struct {
 	missingCommands error
 }
 
-// deployed contains the instance and the bindings that the steps of a case have created so far.
+// deployed contains the state that the steps of a case have created so far: the instance with its plan and outputs, and
+// the bindings that must be deleted at the end. The instance must not be nil; an instance without a manifest is not
+// deployed yet. The plan is nil before a deployment, and if the service does not have the plan, for example because it
+// has no plans. The outputs are those after the last deployment or apply, masked, or nil.
 type deployed struct {
 	instance *odb.Instance
-	plan     *brokerpak.Plan // the deployed plan; nil before the first deployment and for a service without plans
-	outputs  any             // the outputs after the last deployment
+	plan     *brokerpak.Plan // the deployed plan; nil before a deployment, or if the service does not have the plan
+	outputs  any             // the masked outputs after the last deployment or apply; nil before it or without any
 	bindings []string        // the ids of bindings that may exist
 	failed   []string        // the ids of bindings whose creation failed, as the case expects
 	binding  []byte          // the JSON response to the last bind; nil before it
 }
 
-// currentStep contains the values that belong to one step. They are replaced when the next step begins.
+// currentStep contains the values that belong to one step: the step, the configuration, the instance before the step,
+// and the outcome so far. They are replaced when the next step begins; the zero value means that no step has begun.
 type currentStep struct {
 	step    Step           // with the placeholders for values of the server replaced
 	config  map[string]any // the key "config" of the step
@@ -123,8 +138,10 @@ type currentStep struct {
 }
 
 // playOne plays result.Case and sets the outcomes of the steps that were played, the warning and the error of the
-// result. dir is a directory of the case's own, which need not exist and is not removed. All resources that the case
-// created are removed, even if it failed or ctx ended; the error also contains the reasons why a resource may remain.
+// result. dir is a directory that only this case uses, which need not exist and is not removed. All bindings and
+// resources that the case created are removed and its server is stopped, even if it failed or ctx ended; only the
+// bindings that Case.BindCanFail exempts remain (see bind). The error also contains the reasons why a resource may
+// remain. If s.Source is not "", the texts of errors name files below it instead of those of the pak.
 func (s Suite) playOne(ctx context.Context, result *Result, dir string) {
 	testCase := result.Case
 	r := &run{
@@ -136,12 +153,16 @@ func (s Suite) playOne(ctx context.Context, result *Result, dir string) {
 	// The resources of a cancelled test must be removed as well. The adapter's own time budget ends commands that hang.
 	r.ctx = context.WithoutCancel(ctx)
 	result.Outcomes, result.Warning = outcomes, r.missingCommands
-	if err = errors.Join(err, r.cleanUp()); err != nil {
+	if cleanUpErr := r.cleanUp(); cleanUpErr != nil {
+		err = errors.Join(err, cleanUpError{cleanUpErr})
+	}
+	if err != nil {
 		result.Err = sourceError{err, r.inSource}
 	}
 }
 
-// inSource returns a text in which the path of the pak is replaced by that of its source.
+// inSource returns a text with the path of the pak replaced by that of its source, s.Source, wherever a slash follows
+// the path, as in file names. If s.Source is "", it returns the text unchanged.
 func (s Suite) inSource(text string) string {
 	if s.Source == "" {
 		return text
@@ -149,7 +170,14 @@ func (s Suite) inSource(text string) string {
 	return strings.ReplaceAll(text, s.Pak.Path+string(filepath.Separator), s.Source+string(filepath.Separator))
 }
 
-// A sourceError is an error whose text names the files of the pak's source.
+// A cleanUpError wraps an error of the removal of bindings and resources after a case. No expectation can describe it,
+// even if the adapter rejected a request. errors.Is and errors.As see the wrapped error.
+type cleanUpError struct{ error }
+
+func (e cleanUpError) Unwrap() error { return e.error }
+
+// A sourceError wraps an error so that its text names the files of the pak's source instead of those of the temporary
+// copy that was played. errors.Is and errors.As see the wrapped error.
 type sourceError struct {
 	error
 	inSource func(text string) string
@@ -158,12 +186,17 @@ type sourceError struct {
 func (e sourceError) Error() string { return e.inSource(e.error.Error()) }
 func (e sourceError) Unwrap() error { return e.error }
 
-// play starts the server, performs the steps in their order and returns the outcomes of those that it performed. It
+// play starts the server, adopts the previous manifest of the case, if there is one, with the plan of the first step,
+// performs the steps in their order, and returns the outcomes of those that it performed, including one that failed. It
 // continues after a step with an unexpected outcome, so that the error lists the differences of all steps. It ends
-// after the first step that fails, unless the step expects this, and after the first step if Suite.Created is set. If
-// only the case expects a rejection, the case ends with that step, and the outcome until then is compared. The error
-// also says if the server did not start, if the previous manifest cannot be read or decoded, or if r.ctx ended. play
-// sets r.server, which remains nil if it did not start, and r.missingCommands. The case must have a step.
+// after the first step that fails, unless the adapter rejected a request and the step expects this. If only the case
+// expects a rejection, it also ends after that step, and compares the outcome until then with the expectation of the
+// case. If Suite.Created is set, play performs only the first step, compares no outcome, and calls Created if the step
+// succeeded.
+//
+// The error is nil if all steps succeeded as expected. Apart from failed steps and differences, the reason may be that
+// the server did not start, that the previous manifest cannot be read or decoded, or that r.ctx ended. play sets
+// r.server, which remains nil if the program did not start, and r.missingCommands. The case must have a step.
 func (r *run) play() (outcomes []map[string]any, err error) {
 	first := r.testCase.Steps[0]
 	testsDir, err := filepath.Abs(r.testCase.Dir)
@@ -218,8 +251,9 @@ func (r *run) play() (outcomes []map[string]any, err error) {
 	return outcomes, errors.Join(append(failed, compare(r.testCase.Expect.sections, mergeOutcomes(outcomes)))...)
 }
 
-// mergeOutcomes returns the outcome of a case: the sections of all its steps, where later steps win. The sections of a
-// rejected request are contained only if it was the last step.
+// mergeOutcomes returns the outcome of a case as a new map: the sections of the outcomes of all its steps, where later
+// steps win. The sections of a rejected request are contained only if the last outcome has them. The result is empty
+// for an empty list.
 func mergeOutcomes(outcomes []map[string]any) map[string]any {
 	all := value.Merge(outcomes...)
 	for _, section := range failureSections() {
@@ -230,13 +264,14 @@ func mergeOutcomes(outcomes []map[string]any) map[string]any {
 	return all
 }
 
-// Fails reports whether a rejected request is expected.
+// Fails reports whether a rejected request is expected: whether the expectation has one of the sections "error", "exit"
+// and "operator_error" with a value other than null.
 func (e Expectation) Fails() bool {
 	return slices.ContainsFunc(failureSections(), func(section string) bool { return e.sections[section] != nil })
 }
 
-// wrap returns an error that wraps err, which must not be nil, and whose text ends with the action of the step and, if
-// it is known, its line.
+// wrap returns an error that wraps err, which must not be nil. Its text is that of err with a further line: "in the
+// step ACTION in line N", or without the line for a step that the file does not list.
 func (s Step) wrap(err error) error {
 	if s.line > 0 {
 		return fmt.Errorf("%w\nin the step %s in line %d", err, s.Do, s.line)
@@ -244,9 +279,13 @@ func (s Step) wrap(err error) error {
 	return fmt.Errorf("%w\nin the step %s", err, s.Do)
 }
 
-// adopt makes a manifest the deployed one and sets r.plan. The instance gets the id in the name of the deployment. name
-// names the manifest in the error, and plan is the name or the id of the deployed plan; see planOf. adopt returns an
-// error if the text is not a BOSH manifest.
+// adopt stores a manifest as the deployed one of the run, and sets the id of the instance and r.plan. The id is the
+// name of the deployment in the manifest without the prefix "service-instance_"; a name without that prefix is the id.
+// The BOSH variables of the manifest get sample values. name names the manifest in the error, and text is its YAML.
+//
+// plan is the name or the id of the deployed plan; "" means the first one. If the service does not have the plan, or
+// has no plans, r.plan is nil, which is not an error. adopt returns an error if the text cannot be decoded as a BOSH
+// manifest; the instance must not be used then.
 func (r *run) adopt(name, text, plan string) error {
 	r.instance.Adopt(text)
 	manifest, err := odb.Compared(r.instance.Manifest)
@@ -257,8 +296,8 @@ func (r *run) adopt(name, text, plan string) error {
 	return nil
 }
 
-// planOf returns the plan with a name or an id, or the first plan for "". It returns nil if the service has no such
-// plan.
+// planOf returns the plan of the service with a name or an id, or the first plan for "". It returns nil if the service
+// has no such plan or no plans at all.
 func (r *run) planOf(name string) *brokerpak.Plan {
 	if name == "" && len(r.service.Plans) > 0 {
 		return &r.service.Plans[0]
@@ -266,10 +305,18 @@ func (r *run) planOf(name string) *brokerpak.Plan {
 	return r.service.Plan(name)
 }
 
-// arrange prepares the run for a step: it sets the step and its configuration, with the placeholders for values of the
-// server replaced, configures the instance, and writes the configuration file of the adapter. It returns an error if a
-// placeholder refers to a port or a file that does not exist, if a replaced value has the wrong type, if the deployed
-// manifest cannot be decoded, or if the file cannot be written.
+// arrange prepares the run for a step, in memory except for the configuration file of the adapter, which it writes. It
+// sets r.step and r.config to the step and its configuration. Placeholders for values of the server are replaced in
+// both, and the inserted values are masked in outcomes. r.before becomes a copy of the instance before the step that is
+// configured with the deployed plan and the step's environment.
+//
+// arrange then configures r.instance for the step: it sets the plan and the deployment from the step's environment (see
+// odb.Instance.Configure), the DNS names, the addresses of VMs, and the values of BOSH variables (see setVariables).
+// r.instance.Manifest and r.plan, the deployed plan, do not change.
+//
+// arrange returns an error if a placeholder refers to a port or a file that does not exist, if a replaced value has the
+// wrong type, if the deployed manifest cannot be decoded, or if the file cannot be written. The run may be partly
+// changed then. The server must have been started.
 func (r *run) arrange(step Step) error {
 	node, err := r.server.resolve(step.node, r.masks)
 	if err != nil {
@@ -297,8 +344,11 @@ func (r *run) arrange(step Step) error {
 	return os.WriteFile(r.configFile(), value.MustJSON(r.configuration()), 0o600)
 }
 
-// setVariables sets the values of BOSH variables and secrets, to which the deployed manifest refers, to those that the
-// step declares. The secrets are those that the broker stores below /odb/; their values are masked in outcomes.
+// setVariables sets the values of BOSH variables and secrets in r.instance.Secrets to those that the step declares
+// under "variables". A name denotes the reference ((NAME)), even if the manifest does not contain it, and also the path
+// /odb/…/NAME, or /odb/…/NAME-NUMBER after a rotation, of a secret that the broker has stored. The values of such
+// stored secrets are masked in outcomes. Other values remain as they are. The map is changed in place, so that
+// r.before, which shares it, sees the values as well; a nil map is replaced by a new one.
 func (r *run) setVariables() {
 	if r.instance.Secrets == nil {
 		r.instance.Secrets = map[string]string{}
@@ -317,17 +367,22 @@ func (r *run) setVariables() {
 }
 
 // cleanUp deletes the bindings of the case, destroys the resources of its instance and stops the server. A binding that
-// does not exist, or whose creation failed as expected, is not an error. All steps are tried, and the error joins those
-// that failed. If the server was never started, cleanUp does nothing, because no step was performed.
+// does not exist is not an error, and neither is a failed deletion if the case expected the creation of the binding to
+// fail. The configuration is that of the last step. If no step got that far (see arrange), the destruction for a
+// service with a provision template is an error. cleanUp continues after an error, and returns all of them joined. If
+// r.server is nil, it does nothing and returns nil, because no step was performed.
+//
+// cleanUp changes r.step, and sets r.outcome to a new outcome, so that its calls do not change those of the steps.
 func (r *run) cleanUp() error {
 	if r.server == nil {
 		return nil
 	}
 	defer r.server.stop()
+	r.outcome = map[string]any{}
 	var failed []error
 	for _, id := range r.bindings {
 		r.step.ID = id
-		// What made an expected failure, such as a server that does not run, also prevents the deletion.
+		// The cause of an expected failure, such as a server that does not run, also prevents the deletion.
 		if err := r.unbind(); err != nil && !isExit(err, notFound) && !slices.Contains(r.failed, id) {
 			failed = append(failed, fmt.Errorf("%w\nin the unbind after the case", err))
 		}
@@ -338,9 +393,10 @@ func (r *run) cleanUp() error {
 	return errors.Join(failed...)
 }
 
-// checkOutputs returns an error, which joins all reasons, if a required output of an action is missing, or if an output
-// does not have its declared type; see hasType. Fields of a bind response that are not credentials, such as
-// syslog_drain_url, are not checked. action is the name of the action in messages.
+// checkOutputs returns an error, which joins all reasons, if outputs lacks a required output of declared, or if an
+// output does not have its declared type. Outputs that are not declared are accepted. Fields of a bind response that
+// are not credentials, such as syslog_drain_url, are not checked. action is the name of the action, "provision" or
+// "bind", in messages.
 func checkOutputs(action string, declared []brokerpak.Variable, outputs map[string]any) error {
 	noCredentials := []string{"syslog_drain_url", "route_service_url", "backup_agent_url"}
 	var failed []error
@@ -358,8 +414,9 @@ func checkOutputs(action string, declared []brokerpak.Variable, outputs map[stri
 	return errors.Join(failed...)
 }
 
-// hasType reports whether a value has a type of the definition format. Every value has the type "", and an integer also
-// has the type "number".
+// hasType reports whether a value has a type of the definition format: "string", "boolean", "integer", "number",
+// "array", "object" or "". Every value has the type "", and an integer also has the type "number". null has none of the
+// others.
 func hasType(item any, typ string) bool {
 	kind := value.Kind(item)
 	return typ == "" || strings.HasSuffix(kind, " "+typ) || typ == "number" && kind == "an integer"
