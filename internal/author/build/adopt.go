@@ -12,18 +12,21 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/yamltree"
 )
 
-// A Note describes how a value of a BOSH manifest was converted into a pak, or a decision that is left to the author.
-// Text is a sentence without a final period; it begins with "decide:" if the author has to decide. Pos is a position in
-// the BOSH manifest.
+// A Note is one remark of InitFrom about the conversion of a BOSH manifest into a pak: how a value was converted, or a
+// decision that is left to the author. Text is a sentence without a final period; it begins with "decide:" if the
+// author has to decide. Pos is the position of the value in the BOSH manifest. A Note is never an error.
 type Note struct {
 	Pos  diag.Pos
 	Text string
 }
 
-// An adoption converts a BOSH manifest into the manifest template of a pak, and collects the inputs, secrets and
-// references that the definition of the pak must declare.
+// An adoption is the state of one conversion of a BOSH manifest into the manifest template of a pak. It contains the
+// manifest, which becomes the template, the notes for the author, the errors, and the inputs, secrets and CredHub
+// references that the definition of the pak must declare. The zero value is not usable, because its maps are nil; adopt
+// creates and returns it.
 type adoption struct {
 	document brokerpak.Document
 	root     *yaml.Node // the manifest, which becomes the template
@@ -43,7 +46,9 @@ type adoption struct {
 	referenced map[string]bool        // the elements of references
 }
 
-// An input is a plan input that the definition declares.
+// An input is a plan input that the definition of a generated pak declares. It has a name, a type such as "string", or
+// "" if every type is allowed, a description on one line, whether a plan must have a value, and the value in the
+// generated plan as YAML on one line, or "" if that plan has none.
 type input struct {
 	// Type is "" if every type is allowed.
 	Name, Type string
@@ -55,10 +60,15 @@ type input struct {
 	Value string
 }
 
-// adopt converts a BOSH manifest. The error is a diag.Errors. It contains the defects of the YAML text; if there are
-// none, those of the instance groups and jobs; and if there are none of these either, the references that BOSH cannot
-// interpolate. Text that YAML parsers interpret differently is converted with a note and is not an error. The notes of
-// the result are sorted by position. After an error, the result must not be used.
+// adopt converts a BOSH manifest, whose text and position document contains, into a manifest template with its inputs,
+// secrets and references. The document is not modified. Text that YAML parsers interpret differently is converted with
+// a note and is not an error. The notes of the result are sorted by position.
+//
+// The error is a diag.Errors. It contains the other defects of the YAML text, such as a syntax error or a repeated key.
+// If the text has none, it contains the defects of the structure: no list instance_groups or an empty one, an instance
+// group without a name that plainName matches, a job without a name, or errands only. If the manifest has none of these
+// either, it contains the references that BOSH cannot interpolate. The result is nil or incomplete if there is an
+// error, and must not be used.
 func adopt(document brokerpak.Document) (*adoption, error) {
 	a := &adoption{
 		document: document, names: variableNames{taken: map[string]bool{}, suffixes: map[string]int{}},
@@ -101,8 +111,8 @@ func adopt(document brokerpak.Document) (*adoption, error) {
 	return a, a.faults.Err()
 }
 
-// notef adds a note at the position of a node of the manifest. The format must begin with "decide:" if the note asks
-// for a decision.
+// notef appends a note to a.notes, at the position of a node of the manifest, with a text that is formatted as by
+// fmt.Sprintf. The format must begin with "decide:" if the note asks the author for a decision.
 func (a *adoption) notef(node *yaml.Node, format string, args ...any) {
 	a.notes = append(a.notes, Note{a.document.At(node.Line, node.Column), fmt.Sprintf(format, args...)})
 }
@@ -110,13 +120,15 @@ func (a *adoption) notef(node *yaml.Node, format string, args ...any) {
 // manifestRule is the rule of the findings about a BOSH manifest that cannot be converted.
 const manifestRule = "bosh-manifest"
 
-// errorf adds an error at the position of a node. adopt will return it.
+// errorf adds an error to a.faults, at the position of a node of the manifest, with a message that is formatted as by
+// fmt.Sprintf and the rule manifestRule. The conversion continues; adopt returns all added errors later.
 func (a *adoption) errorf(node *yaml.Node, format string, args ...any) {
 	a.faults.Errorf(a.document.At(node.Line, node.Column), manifestRule, format, args...)
 }
 
-// replaceScalar replaces the content of a scalar node and keeps its position; the style of the node is lost. A content
-// that is a string remains a string, even if YAML would read it as another type. Any other content gets its YAML type.
+// replaceScalar replaces the content of a scalar node in place. The node keeps its position, but not its style and
+// comments. A string remains a string, even if YAML would read its text as another type: "true" is written in quotes.
+// Any other content, which must be a value that YAML can decode, gets its own YAML type; nil becomes null.
 func replaceScalar(node *yaml.Node, content any) {
 	replacement := textNode(fmt.Sprint(content))
 	if _, isText := content.(string); !isText {
@@ -126,9 +138,10 @@ func replaceScalar(node *yaml.Node, content any) {
 	*node = *replacement
 }
 
-// readAsBosh replaces a scalar that YAML parsers interpret differently, such as "yes", by the value that the BOSH CLI
-// reads, written so that all parsers agree, and adds a note. A scalar that the YAML library of the BOSH CLI cannot
-// parse becomes a string with the same text.
+// readAsBosh replaces a scalar that YAML parsers interpret differently by the value that the BOSH CLI reads, such as
+// "yes" by true, and adds a note. The new text has the same meaning for all parsers. A scalar that the YAML library of
+// the BOSH CLI cannot parse becomes a string with the same text, and is not an error. The caller chooses the scalars;
+// readAsBosh does not check whether a scalar is ambiguous.
 func (a *adoption) readAsBosh(node *yaml.Node) {
 	var content any
 	if err := yaml2.Unmarshal([]byte(node.Value), &content); err != nil {
@@ -150,12 +163,17 @@ var planKeys = []string{ //nolint:gochecknoglobals // a constant table
 	"migrated_from",
 }
 
-// removeDeploymentKeys removes from the manifest what the broker and its plans set, and what BOSH does not have:
-// top-level keys, the versions of stemcells, the sizes of instance groups, and the releases of jobs. It adds a note for
-// each top-level key, one for all stemcells and one for each instance group, and sets a.group.
+// removeDeploymentKeys removes from the manifest the parts that the broker and its plans set, and the top-level keys
+// that BOSH does not have: all top-level keys except templateKeys, all keys of stemcells except alias (and os, if the
+// manifest has several stemcells), the keys of instance groups that set their size and networks (planKeys), and the key
+// release of all jobs, also of those in addons. It adds a note for each removed top-level key, one for all stemcells
+// and one for each instance group, and another one for the first group that is not an errand. It sets a.group to the
+// name of that group.
 //
-// It adds an error, and removes nothing, if the manifest has no list of instance groups or an empty one. Other errors
-// are those of convertGroup and removeReleases, and, if there are none of these, that all instance groups are errands.
+// It adds an error, and removes nothing, if the manifest has no list of instance groups or an empty one. Other errors,
+// which do not stop the removal, are those of convertGroup and removeReleases: a group without a plain name, or a job
+// of a group or addon without a name. If all groups and their jobs are valid, it is an error that all groups are
+// errands.
 func (a *adoption) removeDeploymentKeys() {
 	groups := get(a.root, "instance_groups")
 	if groups == nil || groups.Kind != yaml.SequenceNode || len(groups.Content) == 0 {
@@ -190,21 +208,24 @@ func (a *adoption) removeDeploymentKeys() {
 // plainName matches names that need no quotes or escapes in YAML and in paths.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// convertGroup removes from an instance group the keys that the broker's plan sets, and from its jobs the key release.
-// It adds a note with the removed values. The first group that is not an errand becomes a.group, with a note. If the
-// group is not a mapping with a name that plainName matches, convertGroup changes nothing and only adds an error. It
-// also adds an error for each job without a name.
+// convertGroup removes from an instance group the keys that the broker's plan sets (planKeys, such as instances, azs
+// and networks), and the key release from its jobs. It adds a note with the removed values. If a.group is "" and the
+// group is not an errand, convertGroup sets a.group to the name of the group and adds a second note.
+//
+// If the group is not a mapping with a name of letters, digits and the characters - _ . only (plainName), convertGroup
+// changes nothing and only adds an error. In any other group, each job without a name is an error.
 func (a *adoption) convertGroup(group *yaml.Node) {
 	name := get(group, "name")
-	if name == nil || !plainName.MatchString(name.Value) {
+	if name == nil || yamltree.IsNull(name) || !plainName.MatchString(name.Value) {
 		a.errorf(group,
 			"an instance group must be a mapping with a name of letters, digits and the characters - _ . only; "+
-				"the broker's plans call it by that")
+				"the broker's plans refer to the group by that name")
 		return
 	}
 	if lifecycle := get(group, "lifecycle"); a.group == "" && (lifecycle == nil || lifecycle.Value != "errand") {
 		a.group = name.Value
-		a.notef(name, "decide: what a binding gets; it gets the addresses of %q, as hosts", a.group)
+		a.notef(name, "decide: which credentials a binding contains; now it contains the addresses of %q as hosts",
+			a.group)
 	}
 	var removed []string
 	for _, key := range planKeys {
@@ -218,8 +239,9 @@ func (a *adoption) convertGroup(group *yaml.Node) {
 		name.Value, diag.Names(jobs), cmp.Or(strings.Join(removed, ", "), "nothing"))
 }
 
-// removeReleases removes the key release from the jobs of an instance group or an addon, because the broker sets it,
-// and returns the names of the jobs. The result is nil if there are no jobs. It adds an error for a job without a name.
+// removeReleases removes the key release from each job of owner, the mapping of an instance group or an addon, because
+// the broker sets it. It returns the names of the jobs in the order of the manifest, or nil if owner has no key jobs or
+// no job has a name. It adds an error to a.faults for a job without a name, which is missing from the result.
 func (a *adoption) removeReleases(owner *yaml.Node) []string {
 	var names []string
 	jobs := get(owner, "jobs")
@@ -227,7 +249,7 @@ func (a *adoption) removeReleases(owner *yaml.Node) []string {
 		return nil
 	}
 	for _, job := range jobs.Content {
-		if name := get(job, "name"); name != nil {
+		if name := get(job, "name"); name != nil && !yamltree.IsNull(name) {
 			names = append(names, name.Value)
 		} else {
 			a.errorf(job, "a job must be a mapping with a name")
@@ -237,8 +259,8 @@ func (a *adoption) removeReleases(owner *yaml.Node) []string {
 	return names
 }
 
-// flowText returns a node as YAML on one line, for a message: each run of white space becomes a blank, also within
-// texts.
+// flowText returns a node as YAML on one line, such as "[z1, z2]", for a message: each run of white space becomes a
+// blank, also within texts. The node is not modified.
 func flowText(node *yaml.Node) string {
 	flow := *node
 	flow.Style |= yaml.FlowStyle
