@@ -43,8 +43,9 @@ const (
 	tarMagicAt = 257
 )
 
-// kindOf inspects the beginning of a file. It returns "tar", the kind of an entry of kinds, such as "zip" or "xz", or
-// "" for any other file, also an empty one. It returns an error if the file cannot be read.
+// kindOf returns the kind of a file according to its first bytes: "zip", "gzip", "bzip2", "xz", "zstd" or "tar". It
+// returns "" for any other file, also an empty one. It does not look into compressed content: a tar.gz is "gzip". It
+// returns an error only if the file cannot be read.
 func kindOf(file io.ReaderAt) (string, error) {
 	head := make([]byte, tarMagicAt+len(tarMagic))
 	count, err := file.ReadAt(head, 0)
@@ -65,11 +66,21 @@ func kindOf(file io.ReaderAt) (string, error) {
 // archiveName matches file names with the extension of an archive.
 var archiveName = regexp.MustCompile(`\.(zip|tgz|tbz2|txz|tzst|tar(\.(gz|bz2|xz|zst))?)$`)
 
-// unpack adds the content of the file at the path from to a tree: the files of an archive, or the file itself, as an
-// executable with the given name, if it is not an archive. plain means that an archive is not unpacked either. The
-// archive may be hostile. The error is a *finding if the archive is broken, too large or not supported, if the tree
-// rejects a file, or if the file is not an archive although its name says so. Other errors are those of reading and
-// writing files, and the end of ctx. The files that were added before the error remain in the tree.
+// unpack adds the content of the local file at the path from to the tree into. If the file is a zip, tar, tar.gz or
+// tar.bz2 archive, these are the files of the archive. Otherwise it is the file itself, as an executable with the name
+// in the parameter name, a slash-separated path in the tree. plain means that an archive is not unpacked either, but
+// added as an executable. The archive may be hostile.
+//
+// The error is or wraps a *finding in these cases:
+//   - The archive is broken or of an unsupported kind (xz, zstd), or has more than brokerpak.MaxFiles entries. A gzip
+//     or bzip2 file that does not contain a tar archive counts as broken.
+//   - The archive contains an entry that is neither a regular file nor a directory, such as a link.
+//   - The file, or the content of the archive, is larger than the tree allows.
+//   - The tree rejects a file, for example because its path leads outside of the tree.
+//   - name has the extension of an archive, but the file is none and plain is false.
+//
+// Other errors are those of reading and writing files, and the end of ctx. The files that were added before the error
+// remain in the tree, the last one possibly incomplete.
 func unpack(ctx context.Context, name, from string, plain bool, into *tree) error {
 	file, err := os.Open(from) //nolint:gosec // it was downloaded, or the author names it
 	if err != nil {
@@ -90,7 +101,7 @@ func unpack(ctx context.Context, name, from string, plain bool, into *tree) erro
 		return archiveFinding(unpackTar(ctx, file, kind, into))
 	case "":
 		if archiveName.MatchString(name) && !plain {
-			return findingf("archive", "it is not an archive, although its name says so")
+			return findingf("archive", "its name is that of an archive, but its content is not an archive")
 		}
 		return into.addFile(ctx, name, executable, file)
 	default:
@@ -98,9 +109,10 @@ func unpack(ctx context.Context, name, from string, plain bool, into *tree) erro
 	}
 }
 
-// archiveFinding converts an error of an archive reader into a *finding that says that the archive is broken. It
-// returns a *finding, an error of the file system (*fs.PathError) and the end of a context as they are, and nil for
-// nil; it converts every other error.
+// archiveFinding converts an error of an archive reader into a *finding with the rule "archive", whose message says
+// that the archive is broken and contains the message of the error. It returns nil for nil. It returns unchanged an
+// error that is or wraps a *finding, an error of the file system (*fs.PathError), or the end of a context. It converts
+// every other error.
 func archiveFinding(err error) error {
 	switch {
 	case err == nil, errors.As(err, new(*finding)), errors.As(err, new(*fs.PathError)),
@@ -113,9 +125,12 @@ func archiveFinding(err error) error {
 	}
 }
 
-// unpackZip adds the files of a zip archive to a tree. It returns a *finding if an entry is neither a regular file nor
-// a directory, if the archive exceeds a limit, or if the tree rejects a file. Other errors are those of the zip reader
-// and of the file system, and the end of ctx; see archiveFinding. The files before the error remain in the tree.
+// unpackZip adds the regular files of an open zip archive to a tree. It skips directories, which are the entries whose
+// names end with a slash, because the tree creates those that its files need, and does not close the file. It returns a
+// *finding if any other entry is not a regular file, if the archive has more than brokerpak.MaxFiles entries or more
+// bytes than the tree allows, or if the tree rejects a path. Other errors are those of the zip reader, for example for
+// a wrong checksum, those of the file system, and the end of ctx; unpack converts those of the reader with
+// archiveFinding. The files that were added before the error remain in the tree, the last one possibly incomplete.
 func unpackZip(ctx context.Context, file *os.File, into *tree) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -151,11 +166,16 @@ func unpackZip(ctx context.Context, file *os.File, into *tree) error {
 	return nil
 }
 
-// unpackTar adds the files of a tar archive to a tree. compression is "gzip", "bzip2", or "tar" for an archive that is
-// not compressed. unpackTar returns a *finding if an entry is neither a regular file nor a directory, if the archive
-// exceeds a limit, if more than maxPadding follows its end, or if the tree rejects a file. It returns
-// io.ErrUnexpectedEOF, wrapped, if the end of the archive is missing. Other errors are those of the readers and of the
-// file system, and the end of ctx; see archiveFinding. The files before the error remain in the tree.
+// unpackTar adds the regular files of a tar archive to a tree. It skips directories and global headers, because the
+// tree creates the directories that its files need. compression is "gzip", "bzip2", or "tar" for an archive that is not
+// compressed. unpackTar does not close the file.
+//
+// It returns a *finding if the archive contains any other kind of entry, such as a link, if it has more than
+// brokerpak.MaxFiles entries, more bytes than the tree allows, or headers of more than maxHeaders (64 MB) in addition,
+// if more than maxPadding (1 MB) follows its end, or if the tree rejects a path. It returns an error that wraps
+// io.ErrUnexpectedEOF if the end of the archive is missing. Other errors are those of the tar reader and the
+// decompression, those of the file system, and the end of ctx; unpack converts those of the readers with
+// archiveFinding. The files that were added before the error remain in the tree, the last one possibly incomplete.
 func unpackTar(ctx context.Context, file io.Reader, compression string, into *tree) error {
 	file = ctxio.Reader(ctx, file)
 	switch compression {
@@ -213,8 +233,10 @@ const maxPadding = 1 << 20
 // maxHeaders is the maximum size of all parts of a tar archive but the content of its files, in bytes.
 const maxHeaders = 64 << 20
 
-// A tarReader reads a tar archive. Its Read fails with tooLarge after more than left bytes, because a single header
-// may have any size.
+// A tarReader passes the bytes of a tar archive on to the tar library and limits their number, because a single header
+// may have any size. When the limit is exceeded, Read returns the error tooLarge. The field ended records whether the
+// underlying reader ended before it could fill a buffer, which means that the end of the archive is missing. The zero
+// value is not usable, because it has no underlying reader.
 type tarReader struct {
 	reader   io.Reader
 	left     int64
@@ -222,7 +244,9 @@ type tarReader struct {
 	ended    bool // whether the reader has reached its end
 }
 
-// Read implements io.Reader. Once the limit is exceeded, it returns no bytes and r.tooLarge.
+// Read implements io.Reader. It returns the bytes and the error of the underlying reader until the limit is exceeded;
+// from then on it returns no bytes and r.tooLarge. It sets r.ended if the underlying reader reports io.EOF before the
+// buffer is full.
 func (r *tarReader) Read(buffer []byte) (int, error) {
 	count, err := r.reader.Read(buffer)
 	r.ended = r.ended || errors.Is(err, io.EOF) && count < len(buffer)
@@ -232,8 +256,9 @@ func (r *tarReader) Read(buffer []byte) (int, error) {
 	return count, err
 }
 
-// modeName returns the type of an entry that is not allowed in an archive, for messages: "a symbolic link", "a hard
-// link" for a regular file, because an archive reader reports a hard link as one, or else "a special file".
+// modeName returns the type of an entry that is not allowed in an archive, for messages. mode is the mode that the
+// archive reader reports. The result is "a symbolic link" or "a special file", and "a hard link" for the mode of a
+// regular file, because the readers report hard links with such a mode.
 func modeName(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeSymlink != 0:
@@ -245,8 +270,9 @@ func modeName(mode fs.FileMode) string {
 	}
 }
 
-// A tree is a directory to which files from untrusted archives are added. It rejects a path that exists already or
-// leads outside of the directory, and content that exceeds its limits.
+// A tree is a directory to which files from untrusted archives are added, with a list of these files and their modes.
+// It rejects a path that exists already or leads outside of the directory, content of more bytes than its limit in all,
+// and archives with too many entries. The zero value is not usable; newTree returns one.
 type tree struct {
 	root      *os.Root
 	files     map[string]fs.FileMode // the mode of each file, 0755 or 0644, by its slash-separated path
@@ -255,9 +281,9 @@ type tree struct {
 	limit     int64                  // the initial value of remaining
 }
 
-// newTree returns a tree in an existing directory for at most limit bytes. Files that are already in the directory are
-// not files of the tree and cannot be replaced. newTree returns an error if the directory cannot be opened. The caller
-// must close the tree.
+// newTree returns a tree without files in the existing directory dir. limit is the number of bytes that all added files
+// may have together. Files that are already in the directory are not files of the tree and cannot be replaced. newTree
+// returns an error if the directory cannot be opened. The caller must close the tree.
 func newTree(dir string, limit int64) (*tree, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -266,16 +292,19 @@ func newTree(dir string, limit int64) (*tree, error) {
 	return &tree{root: root, files: map[string]fs.FileMode{}, remaining: limit, limit: limit}, nil
 }
 
-// close releases the directory and returns the error of that. The files remain.
+// close closes the handle of the directory; no file can be added afterwards. The files remain. It returns an error if
+// closing fails.
 func (t *tree) close() error { return t.root.Close() }
 
-// tooLarge returns the *finding for content that exceeds the limit.
+// tooLarge returns a new *finding with the rule "archive", which says that an archive unpacks to more bytes than the
+// limit of the tree. It checks nothing itself and is never nil.
 func (t *tree) tooLarge() error {
 	return findingf("archive", "it unpacks to more than %s", size(t.limit))
 }
 
-// countEntry counts an entry of an archive. It returns a *finding if the archive has more entries than a pak may have
-// files. Files that are added without countEntry are not counted.
+// countEntry counts one entry of an archive; directories count as well. It returns a *finding if more than
+// brokerpak.MaxFiles entries have been counted for this tree, and otherwise nil. The readers of archives call it for
+// each entry; add and addFile do not.
 func (t *tree) countEntry() error {
 	if t.entries++; t.entries > brokerpak.MaxFiles {
 		return findingf("archive", "the archive contains more than %d files and directories", brokerpak.MaxFiles)
@@ -283,12 +312,15 @@ func (t *tree) countEntry() error {
 	return nil
 }
 
-// add writes a file with the name, mode and size that an archive states, and creates its directories. The file gets
-// mode 0755 if mode is executable for anyone, and else 0644. add returns a *finding if the name is not allowed or not
-// unique, or if the size, count, exceeds what remains of the limit. It returns an error of the file system if the file
-// cannot be created or written, for example because the directory contained it before newTree. The error wraps
-// io.ErrUnexpectedEOF if content does not have exactly count bytes. After an error while content is read, or if ctx
-// ends, an incomplete file remains.
+// add writes a file to the tree, with the name, mode and size in bytes (count) that an archive states, and creates its
+// directories. The name is cleaned by cleanName. The file gets mode 0755 if mode is executable for anyone, and
+// otherwise 0644; on the disk, the umask may reduce it. add does not close content.
+//
+// add returns a *finding if the name is not allowed, if the tree has a file of this name, or if count exceeds the rest
+// of the limit. It returns an error of the file system if the file cannot be created or written, for example because
+// the directory contained it before newTree. It returns the error of content, and an error that wraps
+// io.ErrUnexpectedEOF if content does not have exactly count bytes. It also returns an error if ctx ends. After an
+// error that occurs while content is copied, an incomplete file remains in the tree.
 func (t *tree) add(ctx context.Context, name string, mode fs.FileMode, count int64, content io.Reader) (err error) {
 	clean, err := cleanName(name)
 	if err != nil {
@@ -324,8 +356,10 @@ func (t *tree) add(ctx context.Context, name string, mode fs.FileMode, count int
 	return nil
 }
 
-// addFile writes a copy of an open file under a name in the tree, as add does, and does not close the file. It returns
-// an error if the file cannot be inspected, and the errors of add.
+// addFile writes a copy of an open file to the tree, under a slash-separated name and with mode 0755 or 0644; see add
+// for both. It does not close the file. It returns a *finding if the name is not allowed or exists in the tree, or if
+// the file is larger than the rest of the limit. Other errors are that the file cannot be inspected or read, that the
+// copy cannot be written, and that ctx ends.
 func (t *tree) addFile(ctx context.Context, name string, mode fs.FileMode, file fs.File) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -334,11 +368,13 @@ func (t *tree) addFile(ctx context.Context, name string, mode fs.FileMode, file 
 	return t.add(ctx, name, mode, info.Size(), file)
 }
 
-// names returns the sorted, slash-separated paths of the files.
+// names returns the sorted, slash-separated paths of the files that were added to the tree, relative to its directory.
+// It returns nil if there are none.
 func (t *tree) names() []string { return value.Keys(t.files) }
 
-// cleanName returns a path of an archive with slashes and without dot elements. It returns a *finding if the path is
-// absolute, contains "..", is the root itself, or contains a byte 0.
+// cleanName returns the path of an entry of an archive in its shortest form: with slashes instead of backslashes, and
+// without "." and empty elements. It returns a *finding if the path is absolute, contains the element "..", is empty or
+// the root itself, or contains a byte 0.
 func cleanName(name string) (string, error) {
 	slashes := strings.ReplaceAll(name, `\`, "/")
 	clean := path.Clean(slashes)

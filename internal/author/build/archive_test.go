@@ -140,23 +140,23 @@ var _ = Describe("an archive", func() {
 		Entry("zstd", "x.tar.zst", func() string { return "\x28\xb5\x2f\xfd" }, "zstd archives are not supported"),
 		Entry("an HTML page instead of an archive", "x.zip", func() string {
 			return "<html>log in</html>"
-		}, "it is not an archive, although its name says so"),
+		}, "its name is that of an archive, but its content is not an archive"),
 		Entry("without the binary", "x.zip", func() string { return zipOf(entry{"terraform", script, 0o755}, noise) },
-			"x.zip has no single file named tofu, but: noise, terraform [binary-name]"),
+			"x.zip must contain exactly one file named tofu; it contains: noise, terraform [binary-name]"),
 		Entry("with the binary in a directory", "x.zip", func() string {
 			return zipOf(entry{"tofu_1.6.0/tofu", script, 0o755})
 		},
-			"has no single file named tofu, but: tofu_1.6.0/tofu"),
+			"must contain exactly one file named tofu; it contains: tofu_1.6.0/tofu"),
 		Entry("without any file", "x.zip", func() string {
 			return zipOf()
-		}, "has no single file named tofu, but: nothing"),
+		}, "must contain exactly one file named tofu; it contains: nothing"),
 		Entry("with a binary for another machine", "x.zip", func() string {
 			return zipOf(entry{"tofu", elf(183), 0o755})
 		},
-			"tofu is made for arm64 [binary-platform]"),
+			"tofu is an executable for arm64 [binary-platform]"),
 		Entry("a plain file of another name", "terraform", func() string {
 			return script
-		}, "terraform has no single file named tofu, but: terraform"),
+		}, "terraform must contain exactly one file named tofu; it contains: terraform"),
 	)
 
 	It("writes no file outside of the directory of the pak", func() {
@@ -221,7 +221,8 @@ var _ = Describe("an archive", func() {
 			Expect(err).NotTo(HaveOccurred())
 		} else {
 			Expect(err).To(
-				MatchError(ContainSubstring("x.zip has no single file named terraform-provider-x_v1.0.0, but: " +
+				MatchError(ContainSubstring("x.zip must contain exactly one file named terraform-provider-x_v1.0.0; " +
+					"it contains: " +
 					name)))
 		}
 	},
@@ -242,7 +243,7 @@ var _ = Describe("an archive", func() {
 		}
 		Expect(build3("LICENSE")).To(Succeed())
 		Expect(build3("a")).To(
-			MatchError(ContainSubstring("b 1 for linux/amd64: it brings another bin/linux/amd64/a, which belongs " +
+			MatchError(ContainSubstring("b 1 for linux/amd64: it contains another bin/linux/amd64/a, which belongs " +
 				"to a 1 [duplicate]")))
 	})
 })

@@ -21,9 +21,10 @@ import (
 // read paks accept no larger files.
 const maxBinary = 4 << 30
 
-// binaries fetches every entry of terraform_binaries for every platform of the build and unpacks it below bin/OS/ARCH
-// of the stage. Findings are added to b.diags, so that one build reports all of them. It returns the first error that
-// is not a finding; see binary.
+// binaries fetches every entry of terraform_binaries for every platform of the build, by a download or from a local
+// file, and unpacks it below bin/OS/ARCH of the stage directory. A finding, which is an error that the author of the
+// pak must correct, is added to b.diags and does not end the loop, so that one build reports all of them. binaries
+// returns nil if all errors are findings, and otherwise the first error that is not; see binary.
 func (b *builder) binaries(ctx context.Context) error {
 	for _, platform := range b.platforms {
 		for _, entry := range b.pak.Manifest.Binaries {
@@ -35,20 +36,28 @@ func (b *builder) binaries(ctx context.Context) error {
 	return nil
 }
 
-// A finding is an error that the author of the pak must correct. It is reported with its position, and the build
-// continues to report others. Any other error, such as a server that does not respond, ends the build.
+// A finding is an error that the author of the pak must correct, with the rule that it violates, such as "checksum".
+// The build reports it at the position of the entry in the manifest, and continues in order to report others. Any other
+// error, such as a server that does not respond, ends the build. Functions return it as *finding, which
+// wraps the embedded error.
 type finding struct {
 	rule string // such as "checksum"
 	error
 }
 
-// findingf returns a finding of a rule with a formatted message. %w wraps an error.
+// Unwrap returns the embedded error.
+func (f *finding) Unwrap() error { return f.error }
+
+// findingf returns a new *finding, which is never nil, with a rule such as "checksum" and a message that is formatted
+// as by fmt.Errorf. The finding wraps the error that %w formats.
 func findingf(rule, format string, args ...any) error {
 	return &finding{rule, fmt.Errorf(format, args...)}
 }
 
-// collect adds a finding in err to b.diags, at the position of the entry, and returns nil. It returns any other error
-// with the entry and where in its text, and nil for nil. where is the platform, or "src" for source code.
+// collect adds an error that is or wraps a *finding to b.diags, at the position of the entry in the manifest, and
+// returns nil. It also returns nil for nil. It returns any other error wrapped, with the name and version of the entry
+// and with where in its text. where is the platform, such as "linux/amd64", or "src" for source code; the message of a
+// finding contains both as well.
 func (b *builder) collect(entry brokerpak.Binary, where string, err error) error {
 	var f *finding
 	switch {
@@ -62,14 +71,27 @@ func (b *builder) collect(entry brokerpak.Binary, where string, err error) error
 	}
 }
 
-// label returns the name and the version of an entry, which identify it in messages.
+// label returns the name and the version of an entry, such as "tofu 1.9.0", which identify the entry in messages.
 func label(entry brokerpak.Binary) string { return entry.Name + " " + entry.Version }
 
-// locate returns the location of an entry for a platform: that of Options.Binaries, else of its url_template, else the
-// path of Options.Installed, else the default location of OpenTofu, or of providers for every other entry. A relative
-// path in Options.Binaries is relative to the working directory, and one in url_template to the pak or else to the
-// working directory. locate returns a finding if the location is invalid or if a local file does not exist, and another
-// error if the file system fails.
+// locate returns the location of an entry of terraform_binaries for a platform, from where it will be fetched. The
+// location is the first of these that is set:
+//   - the URL or path in Options.Binaries
+//   - the url_template of the entry
+//   - the path that Options.Installed returns, if the platform is that of this machine
+//   - the default URL, on github.com for OpenTofu and on releases.hashicorp.com for every other entry
+//
+// Parameters such as ${os} are replaced in all of them; see expand. A relative path in url_template is relative to the
+// pak or, if no such file exists there, to the working directory. Any other relative path is relative to the working
+// directory. ctx is only passed to Options.Installed.
+//
+// A location of Options.Binaries or Options.Installed has the name of the entry's executable, whatever the name of its
+// file, and the origin of a local file is its name without the directory. Such a location is not compared with b.lock.
+// If b.lock is set, which it is not while a lock is written, any other location gets the digest of the lock as its
+// checksum, unless it has a checksum.
+//
+// locate returns a finding if the location is invalid, if a local file does not exist or is not a regular file, or if
+// b.lock lacks the entry or contradicts its checksum, and another error if the file system fails.
 func (b *builder) locate(
 	ctx context.Context, entry brokerpak.Binary, platform brokerpak.Platform,
 ) (location, error) {
@@ -107,10 +129,16 @@ func (b *builder) locate(
 	return from, nil
 }
 
-// binary fetches an entry for a platform, unpacks it in a temporary directory, and moves its files into the stage; see
-// install. It returns a finding if the archive does not contain the executable or, for OpenTofu and providers, contains
-// several. See locate, fetch, unpack and install for other findings and errors; that of a failed download also names
-// the option --binary. The temporary directory is removed in any case.
+// binary fetches one entry for a platform, notes the file in b.fetched (see record), unpacks it in a temporary
+// directory below the stage directory, and moves its files into bin/OS/ARCH of the stage directory, with its
+// executables recorded in b.executables; see install. The temporary directory is removed, also after an error.
+//
+// It returns the findings of locate, fetch, unpack and install, for example for a local file that does not exist, a
+// location that the lock of the source lacks or contradicts, a status such as 404, a wrong checksum, or an archive that
+// is not acceptable. It also returns a finding if the archive does not contain the executable or, for OpenTofu and
+// providers, contains several. Other errors are that a download fails, whose message then also names the option
+// --binary, that a file cannot be read or written, and that ctx ends. After an error of install, the stage directory
+// may contain some of the files.
 func (b *builder) binary(ctx context.Context, entry brokerpak.Binary, platform brokerpak.Platform) (err error) {
 	from, err := b.locate(ctx, entry, platform)
 	if err != nil {
@@ -142,21 +170,23 @@ func (b *builder) binary(ctx context.Context, entry brokerpak.Binary, platform b
 	}
 	executables := executables(entry, content)
 	if len(executables) != 1 && (entry.Kind() != brokerpak.OtherBinary || len(executables) == 0) {
-		return findingf("binary-name", "%s has no single file named %s, but: %s",
+		return findingf("binary-name", "%s must contain exactly one file named %s; it contains: %s",
 			from, entry.FileName(), summarize(content.names()))
 	}
 	return b.install(owner, dir, content, executables)
 }
 
-// executables returns the sorted names of the files that programs which read paks will consider to be the entry's
-// executable. See Binary.IsFile for their names. Only files in the root of content are considered.
+// executables returns the sorted names of those files in the root of content that can be the executable of the entry:
+// "tofu" for OpenTofu, names such as "terraform-provider-x_v1.0.0" or "terraform-provider-x_v1.0.0_x5" for a provider,
+// and all names that begin with the name of any other entry; see Binary.IsFile. The result is empty if there are none.
 func executables(entry brokerpak.Binary, content *tree) []string {
 	return slices.DeleteFunc(content.names(), func(name string) bool {
 		return strings.Contains(name, "/") || !entry.IsFile(name)
 	})
 }
 
-// summarize returns a list of names for a message, of which it shows at most ten. An empty list is "nothing".
+// summarize returns a list of names for a message, separated by commas. Of more than ten names it shows ten and the
+// number of the others: "a, b and 3 more". For an empty list it returns "nothing".
 func summarize(names []string) string {
 	const maxNames = 10
 	if len(names) == 0 {
@@ -168,12 +198,16 @@ func summarize(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// install moves the files of an entry, which are in the directory unpacked, to bin/OS/ARCH of the stage, or to
-// bin/OS/ARCH/VERSION for OpenTofu. owner describes the entry's executables. content contains the names and modes of
-// the files; executables are the names of those that are the entry's executables, which get mode 0755. A file such as
-// LICENSE replaces that of an earlier entry. A file that would replace the executable of another entry is a finding,
-// and so is an executable for another architecture. Any other error is one of the file system. Files that were moved
-// before an error remain. install records the owner of each executable in b.executables.
+// install moves the files of an entry, which are in the directory unpacked, to bin/OS/ARCH of the stage directory, or
+// to bin/OS/ARCH/VERSION for OpenTofu. owner describes the entry and the platform. content contains the names and modes
+// of the files; the moved files get these modes, whatever the umask. executables are the names of those that are the
+// entry's executables; install sets their mode to 0755 in content, and records owner for each of them in b.executables,
+// unless the path has an owner already.
+//
+// A file such as LICENSE replaces that of an earlier entry. It is a finding if an executable is an ELF file for another
+// architecture, which is checked before any file is moved, or if a file would replace the executable of an entry with
+// another name or version. Any other error is one of the file system. Files that were moved, and owners that were
+// recorded, before an error remain.
 func (b *builder) install(owner bill.Executable, unpacked string, content *tree, executables []string) error {
 	entry, platform := owner.Entry, owner.Platform
 	dir := path.Join("bin", platform.OS, platform.Arch)
@@ -194,7 +228,7 @@ func (b *builder) install(owner bill.Executable, unpacked string, content *tree,
 	for _, name := range content.names() {
 		target := path.Join(dir, name)
 		if first, owned := b.executables[target]; owned && label(first.Entry) != label(entry) {
-			return findingf("duplicate", "it brings another %s, which belongs to %s", target, label(first.Entry))
+			return findingf("duplicate", "it contains another %s, which belongs to %s", target, label(first.Entry))
 		}
 		source := filepath.Join(unpacked, filepath.FromSlash(name))
 		full := filepath.Join(b.stage, filepath.FromSlash(target))
@@ -216,9 +250,10 @@ var machines = map[uint16]string{ //nolint:gochecknoglobals // a constant table
 	3: "386", 40: "arm", 62: "amd64", 183: "arm64",
 }
 
-// checkMachine returns a finding if an ELF file was built for another known architecture than that of the platform. It
-// accepts any other file, such as a script, because the architecture is not known. It returns another error if the file
-// cannot be opened.
+// checkMachine returns a finding if the file at a path is an ELF file, that is, an executable of Linux or BSD, and was
+// built for another known architecture than that of the platform. It returns nil for any other file, such as a script,
+// and for one that is too short or cannot be read, because the architecture is not known. It returns another error only
+// if the file cannot be opened.
 func checkMachine(file string, platform brokerpak.Platform) error {
 	const machineAt, header = 18, 20
 	opened, err := os.Open(file) //nolint:gosec // it was just unpacked
@@ -231,13 +266,15 @@ func checkMachine(file string, platform brokerpak.Platform) error {
 		return nil // a script, or an executable of another operating system
 	}
 	if arch := machines[binary.LittleEndian.Uint16(head[machineAt:])]; arch != "" && arch != platform.Arch {
-		return findingf("binary-platform", "%s is made for %s", filepath.Base(file), arch)
+		return findingf("binary-platform", "%s is an executable for %s", filepath.Base(file), arch)
 	}
 	return nil
 }
 
-// sources fetches the source code of the entries as src/NAME.zip of the stage, or src/NAME-VERSION.zip if several
-// entries have the name. Findings are added to b.diags. It returns the first error that is not a finding; see source.
+// sources fetches the source code of those entries of terraform_binaries that have a source, as src/NAME.zip of the
+// stage directory, or src/NAME-VERSION.zip if several entries have the name. Findings, which are errors that the author
+// must correct, are added to b.diags and do not end the loop. sources returns nil if all errors are findings, and
+// otherwise the first error that is not; see source.
 func (b *builder) sources(ctx context.Context) error {
 	names := map[string]int{}
 	for _, entry := range b.pak.Manifest.Binaries {
@@ -255,9 +292,14 @@ func (b *builder) sources(ctx context.Context) error {
 	return nil
 }
 
-// source fetches the source code of an entry and writes it to target, a slash-separated path below the stage that must
-// not exist. For an entry without a source, it only writes a progress line. A source that is not a zip file is a
-// finding. See parseLocation, fetch and tree.add for other findings and errors.
+// source fetches the source code of an entry and writes it to target, a slash-separated path below the stage directory,
+// such as "src/tofu.zip", that must not exist. It notes the file in b.fetched; see record. For an entry without a
+// source, it only writes a progress line and returns nil.
+//
+// It returns a finding if the location is invalid or does not exist, if the lock lacks or contradicts it, if the server
+// rejects the request, if the checksum is wrong, or if the file is too large or is not a zip file. Other errors are
+// that a download fails, that a file cannot be read or written, also because target exists on the disk, and that ctx
+// ends.
 func (b *builder) source(ctx context.Context, entry brokerpak.Binary, target string) (err error) {
 	if entry.Source == "" {
 		b.progressf("%s: its entry has no source", label(entry))
@@ -282,8 +324,12 @@ func (b *builder) source(ctx context.Context, entry brokerpak.Binary, target str
 		return err
 	}
 	defer func() { _ = source.Close() }() // opened for reading only, so that closing loses no data
-	if kind, err := kindOf(source); err != nil || kind != zipArchive {
-		return errors.Join(err, findingf("archive", "%s must be a zip", from))
+	kind, err := kindOf(source)
+	if err != nil {
+		return err
+	}
+	if kind != zipArchive {
+		return findingf("archive", "%s must be a zip", from)
 	}
 	into, err := newTree(b.stage, maxPak)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -193,6 +194,13 @@ bind:
 		dir = newPak("name: tofu, version: 1.6.0, source: mail.yml")
 		_, _, err := buildPak(dir, from("tofu", tofu), func(o *build.Options) { o.IncludeSource = true })
 		Expect(err).To(MatchError(ContainSubstring("mail.yml must be a zip")))
+
+		dir = newPak("name: tofu, version: 1.6.0, source: /proc/self/mem") // reading it from the start fails
+		_, _, err = buildPak(dir, from("tofu", tofu), func(o *build.Options) {
+			o.IncludeSource, o.Unpacked = true, true
+		})
+		Expect(err).To(MatchError(syscall.EIO))
+		Expect(err).NotTo(MatchError(ContainSubstring("must be a zip")))
 
 		dir = newPak("name: tofu, version: 1.6.0", "name: ../../outside, version: 1, source: "+files.URL+"/a.zip")
 		_, _, err = buildPak(dir, from("tofu", tofu, "../../outside", tofu), func(o *build.Options) {

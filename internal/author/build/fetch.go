@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -34,8 +35,10 @@ const (
 	responseHeader = time.Minute
 )
 
-// newClient returns the default client for downloads. It uses the proxy settings of the environment and checkRedirect.
-// It limits the time until a response begins, but not that of the whole download.
+// newClient returns the default HTTP client for downloads. It uses the proxy settings of the environment and follows
+// redirects as far as checkRedirect allows. It limits the time for the TLS handshake and the time from the end of a
+// request to the header of its response to one minute each, but neither the time to connect nor the duration of the
+// whole download; attempt limits these.
 func newClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -46,11 +49,13 @@ func newClient() *http.Client {
 	}
 }
 
-// checkRedirect returns an error if a server redirects more often than the constant redirects allows, or a *finding if
-// it redirects from https to an unencrypted URL.
+// checkRedirect is the CheckRedirect function of the HTTP client: request is the next request, and via are the requests
+// before it, oldest first, at least one. It returns errRedirects if via has as many requests as the constant redirects
+// (10), and a *finding if the first request uses https and the next one does not. A redirect from http to http or https
+// is allowed.
 func checkRedirect(request *http.Request, via []*http.Request) error {
 	if len(via) >= redirects {
-		return fmt.Errorf("stopped after %d redirects", redirects)
+		return errRedirects
 	}
 	if via[0].URL.Scheme == "https" && request.URL.Scheme != "https" {
 		return findingf("fetch", "the server redirects from https to %s", request.URL.Scheme)
@@ -58,7 +63,10 @@ func checkRedirect(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// pause waits for a duration. If ctx ends first, it returns the error of ctx.
+// errRedirects reports that a server redirected a request too often.
+var errRedirects = fmt.Errorf("stopped after %d redirects", redirects)
+
+// pause waits for a duration and returns nil. If ctx ends first, it returns the error of ctx at once.
 func pause(ctx context.Context, duration time.Duration) error {
 	select {
 	case <-time.After(duration):
@@ -68,12 +76,18 @@ func pause(ctx context.Context, duration time.Duration) error {
 	}
 }
 
-// fetch returns the path of the file at a location. A local file is used as it is. A URL is downloaded into the cache
-// directory, unless the cache contains a file of this URL with the right checksum. If the location has no checksum, the
-// cached file is used without a comparison, however old it is. subject identifies the file in progress messages. A
-// cached file with another checksum is downloaded again. fetch writes a progress line. It is a finding if the checksum
-// of a local file or a download differs from that of the location. See verify for other errors about a local file, and
-// download for those about a URL.
+// fetch returns the path of a local copy of the file at a location, and writes progress lines, which begin with
+// subject. A local file is used as it is, so that the result is its own path; without a checksum it is not read. A URL
+// is downloaded into the cache directory, unless the cache contains a file of this URL with the right checksum; a
+// cached file with another checksum, or that cannot be read, is downloaded again. If the location has no checksum, the
+// cached file is used without a comparison, however old it is. A download that fails temporarily, for example with the
+// status 500, is attempted up to four times, with pauses.
+//
+// fetch returns a finding if the checksum of a local file or a download differs from that of the location, if the
+// server rejects the request with a permanent status such as 404 or redirects it from https to an unencrypted URL, or
+// if the download is larger than Options.MaxBinary. Other errors are that a local file with a checksum cannot be read,
+// that the download fails in another way or cannot be written, and that ctx ends. The path must not be used if there is
+// an error.
 func (b *builder) fetch(ctx context.Context, subject string, from location) (string, error) {
 	if from.url == nil {
 		b.progressf("%s: %s from %s", subject, fileSize(from.path), from)
@@ -95,9 +109,13 @@ func (b *builder) fetch(ctx context.Context, subject string, from location) (str
 }
 
 // download downloads a location, which must have a URL, to the path file. The file is created or replaced only when the
-// download is complete and has the right checksum. After a temporary failure, download retries a few times, with
-// increasing pauses, and then returns the last error. Each retry has a progress line. download returns any other error,
-// and the end of ctx, without a retry; see attempt. subject is that of fetch.
+// download is complete and has the right checksum. After a temporary failure, download tries again, up to four attempts
+// in all, with pauses from one second on that double each time, and then returns the last error. It writes a progress
+// line, which begins with subject, before each pause.
+//
+// Findings, such as a wrong checksum or the status 404, and other permanent errors, such as that the cache directory
+// cannot be written, are returned without a retry; see attempt, and get for the failures that are temporary. If ctx
+// ends, download returns at once, with the error of the attempt or of the pause.
 func (b *builder) download(ctx context.Context, subject string, from location, file string) error {
 	delay := firstPause
 	for attempt := 1; ; attempt++ {
@@ -113,10 +131,14 @@ func (b *builder) download(ctx context.Context, subject string, from location, f
 	}
 }
 
-// attempt downloads a location, which must have a URL, to the path file once. It creates or replaces the file only if
-// it returns nil. temporary means that another attempt may succeed. A wrong checksum is a finding; see get for other
-// findings. Other errors are those of get, the end of ctx or of attemptTime, and that the file cannot be written to the
-// cache directory or moved from there.
+// attempt downloads a location, which must have a URL, once to a temporary file in the cache directory, and renames
+// that to the path file. It creates or replaces file only if it returns nil. temporary means that another attempt may
+// succeed; it is false if the error is nil.
+//
+// A wrong checksum is a finding, and so are a response that is larger than Options.MaxBinary, a status that is not
+// temporary, and a redirect to an unencrypted URL; see get. Other errors are that the request fails, that ctx ends or
+// the attempt takes longer than attemptTime (20 minutes), and that the file cannot be written to the cache directory or
+// renamed. get decides which of its errors are temporary; all others are not.
 func (b *builder) attempt(ctx context.Context, from location, file string) (temporary bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
@@ -135,11 +157,15 @@ func (b *builder) attempt(ctx context.Context, from location, file string) (temp
 	return false, os.Rename(target.Name(), file)
 }
 
-// get requests a location, which must have a URL, and writes the body of the response to target. Its errors do not
-// contain the URL. temporary means that another request may succeed; it has no meaning without an error. A response
-// that is larger than Options.MaxBinary is a finding, and so is any status other than 200 that is not temporary. The
-// statuses 408, 429 and from 500 on are temporary, and so are a failed connection, unless this machine is offline, and
-// an incomplete body. After an error, target may contain a part of the body.
+// get requests a location, which must have a URL, and writes the body of the response to target. The text of its errors
+// does not contain the URL. temporary means that another request may succeed; it is false if the error is nil.
+//
+// A response that is larger than Options.MaxBinary is a finding, and so are a redirect that checkRedirect rejects as
+// unencrypted, and any status other than 200 that is not temporary. Findings are not temporary. The statuses 408, 429
+// and from 500 on are temporary. Any other failed request, also because ctx ended, is temporary unless the server
+// redirected it too often or this machine is offline (see isOffline). An error while the body is read is temporary as
+// well. A request that cannot be created is not, and neither is an error of target that wraps a *fs.PathError, as those
+// of an *os.File do. After an error, target may contain a part of the body.
 func (b *builder) get(ctx context.Context, from location, target io.Writer) (temporary bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from.url.String(), nil)
 	if err != nil {
@@ -148,7 +174,8 @@ func (b *builder) get(ctx context.Context, from location, target io.Writer) (tem
 	request.Header.Set("Accept-Encoding", "identity") // so that the client does not decompress a .gz file
 	response, err := b.Client.Do(request)
 	if err != nil {
-		return !errors.As(err, new(*finding)) && !isOffline(err), withoutURL(err)
+		permanent := errors.As(err, new(*finding)) || errors.Is(err, errRedirects) || isOffline(err)
+		return !permanent, withoutURL(err)
 	}
 	defer func() { _ = response.Body.Close() }() // the body was read or is not needed
 	switch code := response.StatusCode; {
@@ -161,18 +188,19 @@ func (b *builder) get(ctx context.Context, from location, target io.Writer) (tem
 	if err == nil && count > b.MaxBinary {
 		return false, findingf("fetch", "larger than %s", size(b.MaxBinary))
 	}
-	return true, withoutURL(err)
+	return err != nil && !errors.As(err, new(*fs.PathError)), withoutURL(err)
 }
 
-// isOffline reports whether a request failed because this machine has no network, so that another attempt is in vain:
-// the name of the server cannot be resolved, or there is no route to it.
+// isOffline reports whether the error of a request indicates that this machine has no network, so that another attempt
+// is in vain: the name of the server cannot be resolved, or no route leads to it. It returns false for nil.
 func isOffline(err error) bool {
 	return errors.As(err, new(*net.DNSError)) || errors.Is(err, syscall.ENETUNREACH) ||
 		errors.Is(err, syscall.EHOSTUNREACH)
 }
 
-// withoutURL returns the cause of an error of the HTTP client without the URL, which may contain credentials. Messages
-// contain the location already. Any other error, and nil, is returned as it is.
+// withoutURL returns the cause of an error of the HTTP client (*url.Error), whose own text contains the URL and
+// possibly credentials. The messages of the callers name the location without these. Any other error, and nil, is
+// returned as it is.
 func withoutURL(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
@@ -181,8 +209,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// fileSize returns the size of a file as text, or "?" if it cannot be read. The error will be reported when the file
-// is opened.
+// fileSize returns the size of the file at a path as text for messages, such as "1.5 MB", or "?" if the file cannot be
+// inspected. An error is not reported here, because opening the file will report it.
 func fileSize(file string) string {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -191,8 +219,8 @@ func fileSize(file string) string {
 	return size(info.Size())
 }
 
-// size returns a number of bytes as text with a unit: B below 1 kB, kB below 1 MB, and MB for all others. A unit has
-// 1024 of the next smaller one; kB and MB have one decimal place.
+// size returns a number of bytes as text with a unit, such as "512 B", "1.5 kB" or "2048.0 MB": B below 1 kB, kB below
+// 1 MB, and MB for all others. 1 kB is 1024 B, and 1 MB is 1024 kB. kB and MB have one decimal place.
 func size(bytes int64) string {
 	const kilo, mega = 1 << 10, 1 << 20
 	switch {
@@ -223,7 +251,11 @@ var checksums = map[string]crypto.Hash{ //nolint:gochecknoglobals // a constant 
 	"sha256": crypto.SHA256, "sha512": crypto.SHA512,
 }
 
-// A location is a URL or a local file from which a binary or its source is fetched.
+// A location is an http or https URL, or the path of a local file, from where a binary or its source code is fetched.
+// It also has the name of the file, the checksum that its content must have, if any, and whether an archive is not
+// unpacked. For the lock and the bill of materials, it has a text without credentials. If the checksum is that of the
+// lock, it also has the advice for an author whose file differs. parseLocation returns one; the zero value is not
+// usable.
 type location struct {
 	url      *url.URL // an http or https URL; nil for a local file
 	path     string   // the path of the local file
@@ -234,7 +266,8 @@ type location struct {
 	locked   string   // what to do if the checksum is that of the lock and differs; "" if it is not that of the lock
 }
 
-// String returns the location for messages. It omits the credentials and the query of a URL, which may be secret.
+// String returns the location for messages: the path of a local file, or the URL without its credentials, query and
+// fragment, which may be secret.
 func (l location) String() string {
 	if l.url == nil {
 		return l.path
@@ -243,8 +276,9 @@ func (l location) String() string {
 	return public.String()
 }
 
-// expand replaces the parameters of a url_template, ${name}, ${version}, ${os} and ${arch}, by the values of an entry
-// and a platform. An unknown parameter is a finding.
+// expand replaces the parameters of a url_template by values: ${name} and ${version} by those of an entry of
+// terraform_binaries, with the version as file names contain it, such as 1.6.0 for 1.6, and ${os} and ${arch} by those
+// of a platform. It returns "" and a finding if the template contains any other parameter of the form ${...}.
 func expand(template string, binary brokerpak.Binary, platform brokerpak.Platform) (string, error) {
 	parameters := strings.NewReplacer(
 		"${name}", binary.Name, "${version}", binary.FileVersion(), "${os}", platform.OS, "${arch}", platform.Arch,
@@ -257,10 +291,14 @@ func expand(template string, binary brokerpak.Binary, platform brokerpak.Platfor
 	return text, nil
 }
 
-// parseLocation parses a URL or a path, which may be followed by a query with the parameters of applyParameters. A URL
-// of the scheme file is a path. A relative path is the first file that exists below one of dirs. parseLocation returns
-// a finding if the URL or a parameter is invalid, if the protocol is not supported, or if the file does not exist or is
-// not a regular file, and another error if the file system fails.
+// parseLocation parses an http or https URL, a URL of the scheme file, or a path. The text may have a query with the
+// parameters checksum, archive and filename; see applyParameters. An absolute path is used as it is. A relative path is
+// joined with each of dirs in their order, and the first file that exists is the location.
+//
+// parseLocation returns a finding if the URL or a parameter is invalid, if the protocol is not supported, as in
+// "git::https://...", if the local file does not exist, also because dirs is empty, or if it is not a regular file. It
+// returns another error if the file system fails. The location must not be used if there is an error. Whether a URL can
+// be fetched is not checked.
 func parseLocation(text string, dirs ...string) (location, error) {
 	if protocol := regexp.MustCompile(forcedProtocol).FindString(text); protocol != "" {
 		return location{}, findingf("url-template", "%s is not supported; use an http or https URL or a local file",
@@ -287,8 +325,13 @@ func parseLocation(text string, dirs ...string) (location, error) {
 	return result, err
 }
 
-// locateFile returns the location of a local file; see parseLocation. The path may be followed by a query with
-// parameters, of which unknown ones are ignored. origin becomes the origin of the location.
+// locateFile returns the location of an existing local file. text is its path, which may be followed by a query with
+// the parameters of applyParameters; unknown parameters are ignored. A relative path is joined with each of dirs in
+// their order, and the first that exists counts. origin becomes the origin of the location, which is the text for the
+// lock and the bill of materials.
+//
+// locateFile returns a finding if a parameter is invalid, if no such file exists, or if it is not a regular file, and
+// another error if the file cannot be inspected.
 func locateFile(text, origin string, dirs []string) (location, error) {
 	name, query, _ := strings.Cut(text, "?")
 	result := location{name: filepath.Base(name), origin: origin}
@@ -311,16 +354,20 @@ func locateFile(text, origin string, dirs []string) (location, error) {
 		case err == nil:
 			return location{}, findingf("url-template", "%s is not a plain file", candidate)
 		case !errors.Is(err, os.ErrNotExist):
-			return location{}, fmt.Errorf("looking for a local file: %w", err)
+			return location{}, fmt.Errorf("finding a local file: %w", err)
 		}
 	}
 	return location{}, findingf("url-template", "there is no file %s", strings.Join(candidates, " nor "))
 }
 
-// applyParameters sets the fields checksum, plain and name of the location to the parameters checksum, archive and
-// filename of a query, as other brokers do. A query without a parameter keeps the field. archive sets plain if it is
-// "false" or "0", and clears it for any other value. It returns the query without these parameters, for the server. An
-// invalid parameter is a finding.
+// applyParameters sets fields of the location to the parameters of a URL query such as
+// "checksum=sha256:HEX&archive=false&filename=tool", as other brokers do: checksum to the parameter checksum, name to
+// filename, and plain, which means that an archive is not unpacked, to true if archive is "false" or "0", and to false
+// for any other value. A query without a parameter keeps the field.
+//
+// It returns the query without these parameters, for the server; their order remains. It returns "" and a finding if a
+// value is not well-formed, the checksum is invalid, or filename is not a plain file name. The location must not be
+// used then.
 func (l *location) applyParameters(query string) (string, error) {
 	var rest []string
 	for _, part := range strings.Split(query, "&") {
@@ -348,9 +395,10 @@ func (l *location) applyParameters(query string) (string, error) {
 	return strings.Join(rest, "&"), nil
 }
 
-// parseChecksum parses a checksum and returns it as "sha256:HEX" or "sha512:HEX", with the digits in lower case. If the
-// text has no kind, its length decides: 64 digits are SHA-256, and 128 digits SHA-512. An invalid checksum, and any
-// other kind, is a finding.
+// parseChecksum parses a checksum of the form "sha256:HEX", "sha512:HEX" or HEX alone, and returns it as "sha256:HEX"
+// or "sha512:HEX" with the digits in lower case. Without a kind, the number of digits decides: 64 digits are SHA-256,
+// and 128 digits SHA-512. It returns "" and a *finding for any other kind, for a wrong number of digits, and for
+// characters that are not hexadecimal digits.
 func parseChecksum(text string) (string, error) {
 	kind, sum, ok := strings.Cut(text, ":")
 	if !ok {
@@ -364,8 +412,10 @@ func parseChecksum(text string) (string, error) {
 	return kind + ":" + sum, nil
 }
 
-// verify returns a finding if the checksum of a file differs from that of the location. It does not read the file if
-// the location has no checksum. It returns another error if the file cannot be read or if ctx ends.
+// verify returns a finding if the checksum of the file at a path, a local copy of the location, differs from the
+// checksum of the location. The message says what the author can do, if the lock of the pak requires the checksum. If
+// the location has no checksum, verify returns nil and does not read the file. It returns another error if the file
+// cannot be read or if ctx ends.
 func (l location) verify(ctx context.Context, file string) error {
 	if l.checksum == "" {
 		return nil
@@ -386,7 +436,8 @@ func (l location) verify(ctx context.Context, file string) error {
 	}
 }
 
-// checksum returns the hexadecimal digest of a file. It returns an error if the file cannot be read, or if ctx ends.
+// checksum returns the digest of the file at a path as hexadecimal digits in lower case, without the kind of hash. hash
+// must be crypto.SHA256 or crypto.SHA512. It returns "" and an error if the file cannot be read, or if ctx ends.
 func checksum(ctx context.Context, hash crypto.Hash, file string) (string, error) {
 	opened, err := os.Open(file) //nolint:gosec // it was downloaded, or the author names it
 	if err != nil {

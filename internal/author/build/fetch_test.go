@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -170,6 +171,24 @@ var _ = Describe("fetching", func() {
 			"name: tofu, version: 1.6.0, url_template: 'https://opentofu.invalid/tofu'"))
 		Expect(err).To(MatchError(And(ContainSubstring("opentofu.invalid"),
 			HaveSuffix("; --binary tofu=FILE reads it from a file"))))
+		Expect(progress).NotTo(ContainSubstring("trying again"))
+	})
+
+	It("does not repeat a request if the file cannot be written", func(ctx context.Context) {
+		files := serveFiles(map[string]string{"/tofu": archive})
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(full.Close)
+		temporary, err := build.Get(ctx, build.NewClient(), files.URL+"/tofu", full)
+		Expect(err).To(MatchError(syscall.ENOSPC))
+		Expect(temporary).To(BeFalse())
+	})
+
+	It("does not repeat a request that is redirected too often", func() {
+		server := httptest.NewServer(http.RedirectHandler("/tofu", http.StatusFound))
+		DeferCleanup(server.Close)
+		_, progress, err := buildPak(newPak("name: tofu, version: 1.6.0, url_template: " + server.URL + "/tofu"))
+		Expect(err).To(MatchError(ContainSubstring("stopped after 10 redirects")))
 		Expect(progress).NotTo(ContainSubstring("trying again"))
 	})
 
