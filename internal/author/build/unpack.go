@@ -22,14 +22,21 @@ const maxPak = 32 << 30
 // name, because durable.TempDir removes existing directories with this prefix next to the target.
 const unpackPrefix = ".service-adapter-unpack-"
 
-// Unpack writes the files of the .brokerpak file name into the directory dir, which must be empty or not exist; its
-// parent directories are created. The directory appears with all files or not at all, even if ctx ends, the process is
-// killed or the machine loses power. If platform is not nil, the binaries of all other platforms are left out. All
-// users may read the files, whatever the umask, so that one user can install a pak for another. Unpack also removes
-// temporary directories that killed calls left in the parent directory. It returns an error if name is not a valid pak
-// file, if dir is not empty or cannot be written, if the pak contains anything but regular files and directories or is
-// larger than maxPak, if it has no binaries for the platform, if a file differs from the lock in the pak, or if ctx
-// ends.
+// Unpack writes the files of the .brokerpak file at the path name into the directory dir, which must be empty or not
+// exist; its parent directories are created. The directory appears with all files or not at all, even if ctx ends, the
+// process is killed or the machine loses power. If platform is not nil, the binaries of all other platforms are left
+// out. The modes let all users read the files, and execute those below bin, whatever the umask denies to other users,
+// so that one user can install a pak for another; but the umask applies to created parent directories. Unpack also
+// removes temporary directories that killed calls left in the parent directory.
+//
+// It returns an error if name is a directory or not a valid pak file, if dir is not empty or cannot be written, if the
+// pak contains an entry that is neither a regular file nor a directory, if its files are larger than maxPak (32 GB) in
+// all, if it has no binaries for the platform, if a file differs from the lock in the pak, if that lock is invalid, or
+// if ctx ends. The files of a pak without a lock are not compared.
+//
+// After an error, no file was written into dir, but an empty dir may be removed, and the parent directories may be
+// created. There is one exception: dir is complete if only the last sync of its parent directory or the removal of
+// temporary files failed.
 func Unpack(ctx context.Context, name, dir string, platform *brokerpak.Platform) (err error) {
 	pak, err := brokerpak.Open(name)
 	if err != nil {
@@ -64,8 +71,10 @@ func Unpack(ctx context.Context, name, dir string, platform *brokerpak.Platform)
 	return durable.Rename(unpacked, target)
 }
 
-// openToAll lets all users read the files in a directory and run those that are executable, whatever the umask was when
-// they were created. It returns an error if a mode cannot be set.
+// openToAll sets the modes of a directory and everything below it, so that all users can read the files, whatever the
+// umask was when they were created: 0755 for directories and for files that their owner may execute, and 0644 for other
+// files. It returns an error if a directory cannot be read or a mode cannot be set; other modes may have been set
+// before.
 func openToAll(dir string) error {
 	return filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -83,24 +92,26 @@ func openToAll(dir string) error {
 	})
 }
 
-// prepareTarget creates the parent directories of dir and returns the absolute path of dir, with symbolic links
-// resolved if dir exists. It returns an error if the directory exists and is not empty, if it cannot be read, or if a
-// parent cannot be created.
+// prepareTarget checks that the directory dir is empty or does not exist, and returns its absolute path. If dir exists,
+// the symbolic links in the path are resolved. Otherwise they are not, and prepareTarget creates the parent
+// directories, but not dir. It returns an error if dir is not empty or not a directory, if it cannot be read, if the
+// working directory cannot be determined, or if a parent cannot be created; the path must not be used then.
 func prepareTarget(dir string) (string, error) {
 	if err := checkVacant(dir); err != nil {
 		return "", err
-	}
-	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
-		return resolved, nil
 	}
 	target, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
+	if resolved, err := filepath.EvalSymlinks(target); err == nil {
+		return resolved, nil
+	}
 	return target, os.MkdirAll(filepath.Dir(target), 0o755) //nolint:gosec // the usual mode of directories
 }
 
-// checkVacant returns an error if dir is not empty, or cannot be read for a reason other than that it does not exist.
+// checkVacant returns nil if the directory at the path dir is empty or does not exist. It returns an error if it is not
+// empty, is not a directory, or cannot be read. It changes no file.
 func checkVacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err == nil && len(entries) > 0 {
@@ -112,10 +123,13 @@ func checkVacant(dir string) error {
 	return err
 }
 
-// unpackPak writes the files of a pak into an existing directory. If platform is not nil, it leaves out the binaries of
-// all other platforms, and returns an error if the pak has none for it. All files below bin/ become executable. It also
-// returns an error if an entry is neither a regular file nor a directory, if the files are larger than maxPak, if a
-// file cannot be copied, or if ctx ends. The files that were written before the error remain.
+// unpackPak writes the files of a pak into the existing directory dir, with the same names. If platform is not nil, it
+// leaves out all files below bin that are not in bin/OS/ARCH of that platform, and returns an error if the pak has no
+// such directory. All files below bin become executable.
+//
+// It also returns an error if one of the entries to write is neither a regular file nor a directory, if the files are
+// larger than maxPak in all, if a file cannot be read or written, for example because dir contains it already, or if
+// ctx ends. The files that were written before the error remain.
 func unpackPak(ctx context.Context, pak *brokerpak.Pak, dir string, platform *brokerpak.Platform) (err error) {
 	into, err := newTree(dir, maxPak)
 	if err != nil {
@@ -126,7 +140,7 @@ func unpackPak(ctx context.Context, pak *brokerpak.Pak, dir string, platform *br
 	if platform != nil {
 		platformDir = path.Join("bin", platform.OS, platform.Arch) + "/"
 		if _, err := fs.Stat(pak.Files(), path.Clean(platformDir)); err != nil {
-			return fmt.Errorf("there are no binaries for %s in it", platform)
+			return fmt.Errorf("it contains no binaries for %s", platform)
 		}
 	}
 	return fs.WalkDir(pak.Files(), ".", func(name string, entry fs.DirEntry, err error) error {

@@ -71,7 +71,7 @@ var _ = Describe("unpacking", func() {
 		Expect(unpack(dir, &linux)).To(Succeed())
 		Expect(filepath.Glob(filepath.Join(dir, "bin/*"))).To(Equal([]string{filepath.Join(dir, "bin/linux")}))
 		Expect(unpack(filepath.Join(dir, "../other"), &brokerpak.Platform{OS: "linux", Arch: "arm"})).To(
-			MatchError(ContainSubstring("there are no binaries for linux/arm in it")))
+			MatchError(ContainSubstring("it contains no binaries for linux/arm")))
 		Expect(filepath.Join(dir, "../other")).NotTo(BeADirectory())
 	})
 
