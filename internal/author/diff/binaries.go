@@ -12,9 +12,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// compareBinaries adds findings about the providers and the other executables that the two paks bundle, but not about
-// OpenTofu. Bindings and instances are destroyed with the template and the providers of the pak that created them, so
-// what the new pak lacks must remain available in an older pak.
+// compareBinaries adds findings about the providers and other executables of the old pak that the new pak lacks, has in
+// another version or, in the case of executables, runs differently; see compareProvider and compareExecutable. Binaries
+// that only the new pak has are not reported, and OpenTofu itself is compared with the templates. Bindings and
+// instances are destroyed with the template and the providers of the pak that created them, so that binaries that the
+// new pak lacks must remain available in an installed older pak.
 func (c *comparison) compareBinaries() {
 	for _, before := range c.old.Manifest.Binaries {
 		switch before.Kind() {
@@ -27,10 +29,16 @@ func (c *comparison) compareBinaries() {
 	}
 }
 
-// compareProvider adds a finding about a provider of the old pak if the new pak does not have the same version of it.
-// The change is safe if the new pak replaces the provider by another one in states, if the new version is compatible,
-// or if the old pak is installed. Any other version needs an upgrade. See addMissing for a provider that the new pak
-// lacks.
+// compareProvider adds a finding about the provider before of the old pak. There are these cases:
+//
+//   - The new pak has the same version of the provider, alone or among others: there is no finding.
+//   - The new pak has only other versions: the highest one counts. The verdict is safe if it is compatible with the old
+//     one (not older, with the same major version and, for version 0, the same minor version), or if the old pak is
+//     installed, and otherwise needsUpgrade.
+//   - The new pak has no version, and its manifest replaces the provider in states by one that it contains: the verdict
+//     is safe.
+//   - The new pak has no version and no replacement: the finding is that of addMissing. Any version of the provider in
+//     an installed pak counts as provided.
 func (c *comparison) compareProvider(before brokerpak.Binary) {
 	all := bundled.Providers(c.new, before.ProviderFQN)
 	if len(all) == 0 {
@@ -41,7 +49,7 @@ func (c *comparison) compareProvider(before brokerpak.Binary) {
 		}
 		c.addMissing("provider-removed", before.Pos, slices.ContainsFunc(c.installed, func(pak *brokerpak.Pak) bool {
 			return len(bundled.Providers(pak, before.ProviderFQN)) > 0
-		}), "provider %q %s is gone", before.ProviderFQN, before.Version)
+		}), "provider %q %s was removed", before.ProviderFQN, before.Version)
 		return
 	}
 	sameVersion := func(b brokerpak.Binary) bool { return b.FileVersion() == before.FileVersion() }
@@ -58,17 +66,23 @@ func (c *comparison) compareProvider(before brokerpak.Binary) {
 		before.ProviderFQN, after.Version, before.Version)
 }
 
-// compareExecutable adds findings about an executable of the old pak: that the new pak lacks it, that it has another
-// version, that it has other inputs as the command of a bind, or that the templates of the new pak no longer run it
-// with the arguments of an old template. The last is reported once at most, and only if the new templates still run the
-// executable. Another version alone is safe; see addMissing for the other verdicts.
+// compareExecutable adds findings about the executable before of the old pak. If the new pak lacks it, the only finding
+// is that of addMissing; an executable of this name in an installed pak, whatever its version, counts as provided.
+// Otherwise these findings are added:
+//
+//   - that of compareInputs, if binds pass the executable additional inputs as their command;
+//   - one with the verdict safe, if the version differs;
+//   - at most one of addMissing, if the templates of the new pak still run the executable but lack a command line with
+//     which the templates of the old pak run it. Only the old pak itself, if it is installed, counts as provided.
+//
+// If no template of the new pak runs the executable, the command lines are not compared.
 func (c *comparison) compareExecutable(before brokerpak.Binary) {
 	after, ok := bundled.Executable(c.new, before.Name)
 	if !ok {
 		c.addMissing("executable-removed", before.Pos, slices.ContainsFunc(c.installed, func(pak *brokerpak.Pak) bool {
 			_, ok := bundled.Executable(pak, before.Name)
 			return ok
-		}), "executable %q is gone", before.Name)
+		}), "executable %q was removed", before.Name)
 		return
 	}
 	c.compareInputs(before.Name, after.Pos)
@@ -85,16 +99,18 @@ func (c *comparison) compareExecutable(before brokerpak.Binary) {
 			// Of the installed paks, only the old one helps: an unbind finds the executable of the recorded pak first,
 			// and then that of the new one.
 			c.addMissing("executable-arguments", after.Pos, c.oldInstalled(),
-				"executable %q may take other arguments, because no template runs %s any longer",
+				"executable %q may take other arguments, because no template of the new pak runs %s",
 				before.Name, shorten(command))
 			return
 		}
 	}
 }
 
-// compareInputs adds a finding about an executable that is the command of a bind in both paks, if it has inputs in the
-// new pak that it lacks in the old one: a binding of the old pak is deleted with the inputs that its record has. See
-// addMissing for the verdict. pos is the position of the executable in the new pak.
+// compareInputs adds a finding about the executable with this name if it is the command of a bind in both paks, and the
+// new pak passes it inputs that the old pak did not. When a binding that the old pak created is deleted, the new
+// executable receives only the inputs that were recorded at its creation, and must accept that the others are missing.
+// The finding is safe if the old pak is installed; see addMissing for the other verdicts. pos is the position of the
+// executable in the new pak.
 func (c *comparison) compareInputs(executable string, pos diag.Pos) {
 	before, after := commandInputs(c.old, executable), commandInputs(c.new, executable)
 	added := slices.DeleteFunc(value.Keys(after), func(name string) bool { return before[name] })
@@ -104,8 +120,9 @@ func (c *comparison) compareInputs(executable string, pos diag.Pos) {
 	}
 }
 
-// commandInputs returns the names of the inputs that an executable gets as the command of the binds of a pak. The
-// variables of outputs, which the command does not get, are left out. The result is nil if no bind has this command.
+// commandInputs returns the set of the names of all inputs that an executable, with this name, receives as the command
+// of binds in the services of a pak. The variables of outputs, which the command does not receive, are left out. The
+// result is nil if no bind has this command, and empty if such binds have no inputs.
 func commandInputs(pak *brokerpak.Pak, executable string) map[string]bool {
 	var names map[string]bool
 	for _, service := range pak.Services {
@@ -124,10 +141,11 @@ func commandInputs(pak *brokerpak.Pak, executable string) map[string]bool {
 	return names
 }
 
-// addMissing adds a finding about a binary of the old pak that the new pak lacks, and without which instances and
-// bindings of the old pak cannot be deleted. format is a clause, to which the consequence is appended. provided means
-// that one of the installed paks contains the binary, so that the change is safe. If it is false, the change breaks
-// deletions if the installed paks are known, and else the finding is a warning.
+// addMissing adds a finding about a binary without which instances and bindings of the old pak cannot be deleted, and
+// which the new pak lacks or runs differently. rule and pos are those of the finding. format and args result in a
+// clause, to which the consequence is appended. provided means that one of the installed paks can still delete them
+// with its binary; the finding is then safe. If provided is false, the verdict is "breaks" if the installed paks are
+// known, and "needs upgrade" if c.installed is empty.
 func (c *comparison) addMissing(rule string, pos diag.Pos, provided bool, format string, args ...any) {
 	switch {
 	case provided:
@@ -139,28 +157,33 @@ func (c *comparison) addMissing(rule string, pos diag.Pos, provided bool, format
 	}
 }
 
-// keepOld returns the advice to keep the old pak installed.
+// keepOld returns the advice to keep the old pak installed, as the end of a message: "keep NAME VERSION in `paks` until
+// no resource that it created exists".
 func (c *comparison) keepOld() string {
 	old := c.old.Manifest
-	return "keep " + old.Name + " " + old.Version + " in `paks` until nothing that it created is left"
+	return "keep " + old.Name + " " + old.Version + " in `paks` until no resource that it created exists"
 }
 
-// oldInstalled reports whether the old pak, identified by its name and version, is one of the installed paks. If it is,
-// the adapter destroys the bindings and instances of the old pak with that pak's binaries, so that the new pak does not
-// need them. It returns false if the installed paks are not known.
+// oldInstalled reports whether one of the installed paks has the name and the version of the old pak. If so, the
+// adapter destroys the bindings and instances of the old pak with that pak's binaries, so that the new pak does not
+// need them. The result is false if the installed paks are not known, so that c.installed is empty.
 func (c *comparison) oldInstalled() bool {
 	return slices.ContainsFunc(c.installed, func(pak *brokerpak.Pak) bool {
 		return pak.Manifest.Name == c.old.Manifest.Name && pak.Manifest.Version == c.old.Manifest.Version
 	})
 }
 
-// replacement returns the provider that replaces a provider in states according to the manifest of the new pak. It
-// returns "" if there is none, or if the new pak does not contain it.
+// replacement returns the address of the provider that replaces another provider in states, according to the manifest
+// of the new pak. fqn is the full address HOST/NAMESPACE/TYPE of the replaced provider; the hosts registry.terraform.io
+// and registry.opentofu.org count as the same. The result is "" if the manifest contains no replacement, or if the new
+// pak does not contain the replacing provider. If several replacements match, the result is that of the first replaced
+// address in alphabetical order.
 func (c *comparison) replacement(fqn string) string {
-	for old, replacement := range c.new.Manifest.ProviderReplacements {
+	replacements := c.new.Manifest.ProviderReplacements
+	for _, old := range value.Keys(replacements) {
 		isReplaced := opentofu.Provider{FQN: fqn}.SameProvider(opentofu.Provider{FQN: old})
-		if isReplaced && len(bundled.Providers(c.new, replacement)) > 0 {
-			return replacement
+		if isReplaced && len(bundled.Providers(c.new, replacements[old])) > 0 {
+			return replacements[old]
 		}
 	}
 	return ""
