@@ -14,14 +14,17 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// A Module describes what the files of one template declare and use. The lists of names are sorted and have no
-// repetitions; an empty list is nil. The maps are never nil.
+// A Module describes what the files of one template declare and use, such as variables, outputs, resources, module
+// calls and providers. Inspect returns it. The lists of names are sorted and have no repetitions; an empty list may be
+// nil. The maps of a Module that Inspect returned are never nil. The zero value describes a template without any
+// declarations.
 type Module struct {
 	// Variables are the variable blocks by name.
 	Variables map[string]Variable
 	// Outputs are the names of the output blocks.
 	Outputs []string
-	// SensitiveOutputs are the names of the outputs that set sensitive = true.
+	// SensitiveOutputs are the names of the outputs that set sensitive to true, or to the text "true", which OpenTofu
+	// accepts as well.
 	SensitiveOutputs []string
 	// OutputPositions holds the position of the block of each output.
 	OutputPositions map[string]diag.Pos
@@ -33,12 +36,12 @@ type Module struct {
 	Modules []string
 	// Calls are the module calls by name.
 	Calls map[string]Call
-	// Protected are the resources with a lifecycle block that sets prevent_destroy, as "type.name".
+	// Protected are the resources with a lifecycle block that sets prevent_destroy to any value, as "type.name".
 	Protected []string
 	// RequiredProviders are the sources in required_providers by local name. The source is "" if an entry has none.
 	RequiredProviders map[string]string
 	// Providers holds, by local name, the position at which each provider is used first: in required_providers, in a
-	// provider block, or by a resource or data source.
+	// provider block, or by a resource, ephemeral resource or data source.
 	Providers map[string]diag.Pos
 	// Aliases reports whether a provider block with an alias or a for_each exists, so that a provider can have several
 	// configurations.
@@ -54,7 +57,9 @@ type Module struct {
 	ProvidersRead []string
 }
 
-// A Call is a module block.
+// A Call is a module block of a template: its source argument, which is "" if it is missing or not a literal string,
+// and the position of that argument, or of the block if the argument is missing. The zero value is a call without
+// source and position.
 type Call struct {
 	// Source is the source argument. It is "" if the argument is missing or not a literal string.
 	Source string
@@ -62,9 +67,11 @@ type Call struct {
 	Pos diag.Pos
 }
 
-// A Variable is a variable block. HasDefault reports whether it has a default, which may be null, Sensitive whether it
-// sets sensitive = true, and Ephemeral whether it sets ephemeral = true. If several blocks have the name of the
-// variable, as in override files, the Variable describes all of them together, and Pos is the position of the last one.
+// A Variable is a variable block. HasDefault reports whether it has a default, which may be null. Sensitive and
+// Ephemeral report whether it sets the arguments sensitive and ephemeral to true, or to the text "true", which OpenTofu
+// accepts as well. If several blocks have the name of the variable, as in override files, the Variable describes all of
+// them together: each property is true if one of the blocks sets it, and Pos is the position of the last block. The
+// zero value is a variable without these properties.
 type Variable struct {
 	HasDefault bool
 	Sensitive  bool
@@ -72,18 +79,22 @@ type Variable struct {
 	Pos        diag.Pos
 }
 
-// A Repeated is a block that declares a name that another block declared first.
+// A Repeated is a block, or an entry of a locals block, that declares a name that was declared before, which OpenTofu
+// rejects. It contains the declared name, such as `variable "size"`, the position of the repetition, and that of the
+// first declaration. Blocks of override files are not repetitions.
 type Repeated struct {
 	Name       string // such as `variable "size"`
 	Pos, First diag.Pos
 }
 
 // Inspect reads the files of a template. files maps file names ("main.tf") to texts. Inspect reports as error
-// diagnostics: syntax errors, blocks with a wrong number of labels, files that are not in native syntax, and reserved
-// names, which begin with "_binding" or "_complete", of variables, outputs and resources, and in references var.NAME.
+// diagnostics: syntax errors; in files without syntax errors, top-level blocks with a wrong number of labels; file
+// names that are not plain names ending in .tf or .tofu, whose files are not read; and reserved names, which begin with
+// "_binding" or "_complete", of variables, outputs and resources, and in references var.NAME. It reports no warnings.
 // Names that are declared twice or not at all are not diagnostics; see Module.Repeated and Module.Undeclared.
 //
-// The Module and the list are never nil. With errors, the Module describes the parts that could be read.
+// The Module and the list are never nil; the list is empty without errors. With errors, the Module describes the parts
+// that could be read.
 func Inspect(files map[string]string) (*Module, *diag.List) {
 	in := &inspector{
 		module: &Module{
@@ -106,7 +117,8 @@ func Inspect(files map[string]string) (*Module, *diag.List) {
 	return in.module, in.diags
 }
 
-// An inspector collects a Module from one file after the other.
+// An inspector collects a Module from one file after the other, with the diagnostics and the names that are declared
+// and used so far. Inspect creates it; the zero value cannot be used, because its maps are nil.
 type inspector struct {
 	module *Module
 	diags  *diag.List
@@ -118,10 +130,12 @@ type inspector struct {
 	flow map[string][]hcl.Traversal
 }
 
-// readFile adds the declarations and uses in one file to the module and to in.declared and in.used, and its errors to
-// the diagnostics. Files must be read in the order of their names. Of a file with syntax errors, the parts that could
-// be parsed are added. A file that is not in native syntax is reported as an error and ignored. Blocks of an override
-// file are added to the module, but do not count as declarations.
+// readFile adds the declarations and uses in one file to the module and the maps of in. name is the file name, such as
+// "main.tf", and text the content. Files must be read in the order of their names. readFile reports as error
+// diagnostics: a name that is not a plain name ending in .tf or .tofu, in which case the file is ignored, syntax errors
+// or, without these, top-level blocks with a wrong number of labels, and reserved names. Of a file with syntax errors,
+// the parts that could be parsed are added. Blocks of an override file are added to the module, but do not count as
+// declarations in in.declared.
 func (in *inspector) readFile(name, text string) {
 	if !nativeSyntax(name) {
 		in.diags.Errorf(diag.Pos{File: name}, "template-name",
@@ -161,16 +175,19 @@ func (in *inspector) reportSyntax(name string, diags hcl.Diagnostics) {
 	}
 }
 
-// nativeSyntax reports whether a file name has the ending .tf or .tofu of native syntax, has no directory and does not
-// begin with a period.
+// nativeSyntax reports whether a file name has the ending .tf or .tofu of native syntax, contains no slash, backslash
+// or NUL, and does not begin with a period. It returns false for other endings, such as .tf.json.
 func nativeSyntax(name string) bool {
 	return (strings.HasSuffix(name, ".tf") || strings.HasSuffix(name, ".tofu")) &&
 		!strings.ContainsAny(name, "/\\\x00") && !strings.HasPrefix(name, ".")
 }
 
-// recordBlock adds what one top-level block declares and which provider it uses to the module. It ignores a block that
-// does not have the number of labels that its type requires. The reserved name of a variable, output or resource is
-// reported as an error, and the block is recorded all the same.
+// recordBlock adds the declarations in one top-level block to the module: a variable, output, resource, data source,
+// module call or provider, or the required providers of a terraform block. A resource may also be added to Protected,
+// and a provider may set Aliases. recordBlock also records the provider that a resource, a data source, an ephemeral
+// resource or a check uses, and the references for providersRead. Blocks of other types are ignored. A block that does
+// not have the number of labels that its type requires is ignored as well. The reserved name of a variable, output or
+// resource is reported as an error, and the block is recorded all the same.
 func (in *inspector) recordBlock(block *hclsyntax.Block) {
 	if len(block.Labels) != len(labels[block.Type]) {
 		return
@@ -212,7 +229,9 @@ func (in *inspector) recordBlock(block *hclsyntax.Block) {
 	}
 }
 
-// recordOutput records an output block: its name, position and sensitivity. A reserved name is also reported.
+// recordOutput records an output block in the module: its name, its position, and whether it is sensitive (see
+// isSensitive). Of several blocks with the name, the first position is recorded, and the output is sensitive if one of
+// them is. A reserved name is recorded and also reported as an error.
 func (in *inspector) recordOutput(name string, block *hclsyntax.Block) {
 	in.checkReserved(name, block)
 	in.module.Outputs = append(in.module.Outputs, name)
@@ -222,8 +241,8 @@ func (in *inspector) recordOutput(name string, block *hclsyntax.Block) {
 	recordFirst(in.module.OutputPositions, name, position(block.DefRange().Ptr(), ""))
 }
 
-// checkReserved reports an error, at the last label of the block, if the name that the block declares is reserved. The
-// block must have a label.
+// checkReserved reports an error diagnostic, at the last label of the block, if name, which the block declares, is
+// reserved because it begins with "_binding" or "_complete". The block must have a label.
 func (in *inspector) checkReserved(name string, block *hclsyntax.Block) {
 	if isReserved(name) {
 		in.diags.Errorf(position(block.LabelRanges[len(block.LabelRanges)-1].Ptr(), ""), "reserved-name",
@@ -232,12 +251,14 @@ func (in *inspector) checkReserved(name string, block *hclsyntax.Block) {
 }
 
 // isReserved reports whether a name begins with "_binding" or "_complete". Such names are reserved for the adapter's
-// own outputs and variables.
+// own resources, outputs and variables.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, "_binding") || strings.HasPrefix(name, "_complete")
 }
 
-// call returns the Call of a module block. See Call for a block without a literal source.
+// call returns the Call of a module block: its source and the position of the source. If the block has no argument
+// source, the source is "" and the position is that of the block. If the source is not a literal string, it is "" and
+// the position is that of the argument.
 func call(block *hclsyntax.Block) Call {
 	c := Call{Pos: position(block.DefRange().Ptr(), "")}
 	if source, ok := block.Body.Attributes["source"]; ok {
@@ -247,8 +268,9 @@ func call(block *hclsyntax.Block) Call {
 	return c
 }
 
-// variable returns the Variable of a block. other describes the blocks of the same variable that were read before, such
-// as one that an override file changes; it is zero if there are none.
+// variable returns the Variable of a block, at the position of the block. Its other properties are true if the block or
+// other has them. other describes the blocks of the same variable that were read before, such as one that an override
+// file changes; it is the zero value if there are none.
 func variable(other Variable, block *hclsyntax.Block) Variable {
 	_, hasDefault := block.Body.Attributes["default"]
 	return Variable{
@@ -259,7 +281,8 @@ func variable(other Variable, block *hclsyntax.Block) Variable {
 	}
 }
 
-// protected reports whether the lifecycle block of a resource sets prevent_destroy, to any value.
+// protected reports whether the body of a resource has a lifecycle block that sets prevent_destroy, to any value, even
+// to false.
 func protected(body *hclsyntax.Body) bool {
 	return slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool {
 		_, set := b.Body.Attributes["prevent_destroy"]
@@ -267,9 +290,10 @@ func protected(body *hclsyntax.Body) bool {
 	})
 }
 
-// recordRequiredProviders records the names, sources and positions of the entries of required_providers in the body of
-// a terraform block. An entry without a literal source has the source "". Of several entries with the same name, the
-// source of the last one and the position of the first one are recorded.
+// recordRequiredProviders records the entries of required_providers in the body of a terraform block: their sources by
+// name in RequiredProviders, and their positions in Providers unless an earlier use of the provider is recorded there.
+// An entry without a literal source has the source "". Of several entries with the same name, the source of the last
+// one is recorded.
 func (in *inspector) recordRequiredProviders(body *hclsyntax.Body) {
 	for _, block := range body.Blocks {
 		if block.Type != "required_providers" {
@@ -282,9 +306,11 @@ func (in *inspector) recordRequiredProviders(body *hclsyntax.Body) {
 	}
 }
 
-// recordProvider records the provider of a resource or data source, and the position of the block. The provider is
-// named by the provider argument or, if the block has none or its value is not a reference, by the part of the type
-// before the first underscore. The type is the first label, which the block must have.
+// recordProvider records in the module that a resource, data source or ephemeral resource uses a provider, with the
+// position of the block unless an earlier one is recorded. The local name of the provider is the first name in the
+// argument provider, such as aws in provider = aws.east. If the block has no such argument or its value is not a
+// reference, the name is the part of the resource type before the first underscore, such as aws for aws_instance. The
+// type is the first label, which the block must have.
 func (in *inspector) recordProvider(block *hclsyntax.Block) {
 	name, _, _ := strings.Cut(block.Labels[0], "_")
 	if argument, ok := block.Body.Attributes["provider"]; ok {
@@ -295,15 +321,18 @@ func (in *inspector) recordProvider(block *hclsyntax.Block) {
 	recordFirst(in.module.Providers, name, position(block.DefRange().Ptr(), ""))
 }
 
-// recordFirst stores the position of a name, unless positions holds an earlier one. Files are read in the order of
-// their names, so a position in another file that is already stored is earlier.
+// recordFirst stores the position of a name in positions, unless positions already has one of the name that is earlier.
+// Callers read the files in the order of their names, so a stored position in another file counts as earlier. Within a
+// file, the smaller position is kept. positions must not be nil.
 func recordFirst(positions map[string]diag.Pos, name string, pos diag.Pos) {
 	if stored, ok := positions[name]; !ok || precedes(pos, stored) {
 		positions[name] = pos
 	}
 }
 
-// source returns the literal source of an entry of required_providers. It returns "" if the entry has no such source.
+// source returns the source of an entry of required_providers, such as "hashicorp/aws" of { source = "hashicorp/aws" }.
+// It returns "" if the entry is not an object, as the version constraint in aws = "5.0", has no key source, or has a
+// source that is not a literal string.
 func source(expression hcl.Expression) string {
 	pairs, diags := hcl.ExprMap(expression)
 	if diags.HasErrors() {
@@ -318,9 +347,9 @@ func source(expression hcl.Expression) string {
 	return ""
 }
 
-// recordReferences records the references to variables and to the name of the workspace in a body and the blocks in it,
-// as recordReference does. A local name of a for expression that is called "var" hides the variables, as it does in
-// HCL.
+// recordReferences records the references var.NAME and those to the name of the workspace in a body and the blocks in
+// it, as recordReference does. A reference to a variable with a reserved name is reported as an error. A local name of
+// a for expression that is called "var" hides the variables, as it does in HCL.
 func (in *inspector) recordReferences(body *hclsyntax.Body) {
 	for _, attribute := range body.Attributes {
 		for _, traversal := range hclsyntax.Variables(attribute.Expr) {
@@ -332,9 +361,10 @@ func (in *inspector) recordReferences(body *hclsyntax.Body) {
 	}
 }
 
-// recordReference records a reference to a variable, var.NAME, in in.used, and one to the name of the workspace in the
-// module. It ignores any other reference, including var["NAME"]. The use of a reserved variable is reported as an error
-// instead.
+// recordReference records a reference to a variable, var.NAME, in in.used, with its position unless an earlier one is
+// recorded. For a reference to the name of the workspace, terraform.workspace or tofu.workspace, it sets
+// UsesWorkspaceName of the module. It ignores any other reference, including var["NAME"]. A reference to a variable
+// with a reserved name is reported as an error and not recorded.
 func (in *inspector) recordReference(traversal hcl.Traversal) {
 	if len(traversal) < 2 {
 		return
@@ -360,8 +390,8 @@ func precedes(a, b diag.Pos) bool {
 	return a.File == b.File && (a.Line < b.Line || a.Line == b.Line && a.Column < b.Column)
 }
 
-// finish sorts the lists of the module, and determines its undeclared variables and ProvidersRead. It is called after
-// the last file.
+// finish completes the module after the last file: it sorts the lists of names and removes repetitions, and sets
+// Undeclared, the variables that are used but not declared, and ProvidersRead.
 func (in *inspector) finish() {
 	m := in.module
 	for _, list := range []*[]string{&m.Outputs, &m.SensitiveOutputs, &m.Resources, &m.Data, &m.Modules, &m.Protected} {
@@ -376,8 +406,8 @@ func (in *inspector) finish() {
 	m.ProvidersRead = in.providersRead()
 }
 
-// position returns the start of a range. For a nil range it returns the position of the whole file; the parameter file
-// is used only then.
+// position returns the start of a range: its file, line and column. For a nil range it returns the position of the
+// whole file named file, without a line; the parameter file is used only then.
 func position(r *hcl.Range, file string) diag.Pos {
 	if r == nil {
 		return diag.Pos{File: file}

@@ -62,7 +62,7 @@ output "name" { value = random_string.name.result }
 variable "host" { type = string }
 variable "port" {
   default   = null
-  sensitive = true
+  sensitive = "true"
 }
 variable "length" {
   sensitive = false
@@ -181,6 +181,25 @@ variable "length" {
 		Expect(diags.Err()).NotTo(HaveOccurred())
 		Expect(module.Variables).To(HaveKeyWithValue("v",
 			And(HaveField("HasDefault", true), HaveField("Sensitive", true))))
+	})
+
+	It("lists the sensitive outputs", func() {
+		module, diags := hclfile.Inspect(map[string]string{"main.tf": `
+output "text" {
+  value     = 1
+  sensitive = "true"
+}
+output "constant" {
+  value     = 1
+  sensitive = true
+}
+output "other" {
+  value     = 1
+  sensitive = false
+}
+`})
+		Expect(diags.Err()).NotTo(HaveOccurred())
+		Expect(module.SensitiveOutputs).To(Equal([]string{"constant", "text"}))
 	})
 
 	DescribeTable("reports whether a provider may have several configurations", func(text string, expected bool) {

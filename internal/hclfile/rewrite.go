@@ -17,8 +17,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A rewriter generates the configuration of the imported resources. It holds the parsed lists of the import action and
-// the result so far.
+// A rewriter generates the configuration of the imported resources. It holds the resources, the parsed lists of the
+// import action, the result so far, and the text of the blocks so far, which is not yet formatted. result must be set;
+// parseLists sets the lists.
 type rewriter struct {
 	resources []importedResource
 	deleted   map[string]bool                   // the paths in import_parameters_to_delete
@@ -29,14 +30,17 @@ type rewriter struct {
 	text      strings.Builder // the resources so far, not formatted
 }
 
-// An argument is a name and its expression: of an attribute in a block or in a nested attribute, or of an entry of a
-// map.
+// An argument is a name and the HCL text of its expression, to be written as NAME = EXPRESSION: an attribute in a block
+// or in a nested attribute, or an entry of a map, whose name is the key.
 type argument struct {
 	name       string
 	expression string
 }
 
-// arguments describes the attributes of one object.
+// arguments is the input of the method arguments: the attributes of one object, which is a resource, a nested block or
+// an object of a nested attribute. It contains the path of the object, such as "aws_instance.web", the schemas of the
+// attributes, their values in the state with sensitivity marks, and the arguments that import_parameters_to_add adds.
+// added is nil if the object is not a resource or has none.
 type arguments struct {
 	path      string // of the object
 	schemas   map[string]tfjson.Attribute
@@ -45,11 +49,11 @@ type arguments struct {
 	added     map[string]*expression // the arguments that import_parameters_to_add adds
 }
 
-// writeResource appends the block of an imported resource to w.text. The block contains the values in the state,
-// changed by the additions, deletions and mappings of the import action. An id that is both optional and computed is
-// left out unless it is added. Warnings are added to w.result. writeResource returns an error if a name or a number
-// cannot be written as HCL, or if a value does not have the form that the schema requires. After an error w.text ends
-// in the middle of the block.
+// writeResource appends the block of an imported resource to w.text. The block contains the values in the state that a
+// configuration may set, changed by the additions, deletions and mappings of the import action, which w must already
+// contain. An id that is both optional and computed is left out unless it is added. Warnings are added to w.result.
+// writeResource returns an error if a name or a number cannot be written as HCL, or if a value does not have the form
+// that the schema requires. After an error w.text ends in the middle of the block.
 func (w *rewriter) writeResource(r importedResource) error {
 	schema := *r.schema
 	if id := schema.Attributes["id"]; id.Optional && id.Computed {
@@ -62,10 +66,15 @@ func (w *rewriter) writeResource(r importedResource) error {
 }
 
 // writeBody appends the content of the block of a resource or of a nested block, and the closing brace, to w.text. The
-// caller has written the first line of the block. values are the values of the block in the state, sensitive their
-// sensitivity marks, and path is the path of the block. Nested blocks that are null or deleted are left out; see
-// arguments for the attributes. writeBody returns an error if a name or a value cannot be written; the text is
-// incomplete then.
+// caller has written the first line of the block. schema is the schema of the block, values are its values in the
+// state, sensitive their sensitivity marks in the form of tfjson.Resource.Sensitive, and path is the path of the block,
+// such as "aws_instance.web.timeouts".
+//
+// Arguments that import_parameters_to_add adds to a resource are always written. Other attributes that are null,
+// deleted or cannot be set are left out. So are nested blocks that are null or deleted, and those of the nesting mode
+// "group" in which everything is unset. Mappings replace values of attributes; see arguments. Warnings are added to
+// w.result. writeBody returns an error if a name or a number cannot be written as HCL, or if a value does not have the
+// form that the schema requires; the text is incomplete then.
 func (w *rewriter) writeBody(schema tfjson.Block, values map[string]any, sensitive any, path string) error {
 	all, err := w.arguments(arguments{path, schema.Attributes, values, sensitive, w.added[path]})
 	if err != nil {
@@ -87,9 +96,12 @@ func (w *rewriter) writeBody(schema tfjson.Block, values map[string]any, sensiti
 	return nil
 }
 
-// writeBlocks appends the nested blocks of one type, which is the parameter name, to w.text. The parameter v is their
-// value in the state, which must not be null, sensitive its sensitivity marks, and path the path of the block type. A
-// group in which everything is unset is left out. The errors are those of objects and writeBody.
+// writeBlocks appends the nested blocks of one type to w.text. name is the block type and schema its schema, v the
+// value of the blocks in the state, which must not be null, sensitive its sensitivity marks, and path the path of the
+// block type, such as "aws_instance.web.timeouts". All blocks of the type have this path. With the nesting mode "map",
+// the key of each block is its label. A block of the nesting mode "group" in which everything is unset is left out.
+// writeBlocks returns an error if v does not have the form that the nesting mode requires, or if the content of a block
+// cannot be written; the text is incomplete then.
 func (w *rewriter) writeBlocks(name string, schema tfjson.NestedBlock, v, sensitive any, path string) error {
 	all, err := objects(schema.NestingMode, v, sensitive, path)
 	if err != nil {
@@ -111,7 +123,8 @@ func (w *rewriter) writeBlocks(name string, schema tfjson.NestedBlock, v, sensit
 	return nil
 }
 
-// isUnset reports whether a value is null, an empty list, or an object in which everything is unset.
+// isUnset reports whether a value is null, an empty list, or an object in which everything is unset, such as an empty
+// object. Empty texts, zero and false are set.
 func isUnset(v any) bool {
 	switch c := v.(type) {
 	case []any:
@@ -123,16 +136,19 @@ func isUnset(v any) bool {
 	}
 }
 
-// A nestedObject is one of the objects of nested blocks or of a nested attribute.
+// A nestedObject is one of the objects of nested blocks or of a nested attribute, with its values by name, their
+// sensitivity marks, and its key: the key in a map, the decimal index in a list or set, or "" for a single object.
 type nestedObject struct {
 	key       string // the key in a map; the index in a list
 	values    map[string]any
 	sensitive any // the sensitivity marks of values
 }
 
-// objects returns the objects in the value v of nested blocks or of a nested attribute, whose schema has the nesting
-// mode. Those of a map are sorted by key. The value must not be null; sensitive contains its sensitivity marks. The
-// path is for the error. objects returns an error if the value does not have the form that the mode requires.
+// objects returns the objects in the value v of nested blocks or of a nested attribute. mode is the nesting mode of the
+// schema: "single" and "group" require one object, "list" and "set" a list of objects, "map" a map of objects, which
+// are returned sorted by key. v must not be null, and sensitive contains its sensitivity marks. The result is nil for
+// an empty list or map. objects returns an error, which names the path, if v does not have the form that the mode
+// requires, or if the mode is unknown.
 func objects(mode string, v, sensitive any, path string) ([]nestedObject, error) {
 	items, isList := v.([]any)
 	object, isObject := v.(map[string]any)
@@ -163,11 +179,12 @@ func objects(mode string, v, sensitive any, path string) ([]nestedObject, error)
 	return all, nil
 }
 
-// arguments returns the arguments to write for the attributes of one object, sorted by name. Each added argument is
-// among them, with its expression. Of the other attributes, those that are null, deleted or cannot be set by a
-// configuration are left out. arguments warns of required attributes without a value, and has the effects of
-// addedExpression and attributeExpression on the mappings. It returns an error if the name or the value of an attribute
-// cannot be written.
+// arguments returns the arguments to write for the attributes of one object, sorted by name. Each argument that
+// import_parameters_to_add adds is among them, even if it was deleted; see addedExpression for its expression. Of the
+// other attributes, those that are null, deleted or cannot be set by a configuration are left out. arguments adds to
+// w.result a warning for each required attribute that is left out, and for each sensitive value in the clear, and
+// records which mappings were used and the values that they replaced. It returns nil and an error if the name of an
+// attribute is not valid in HCL, a number is too large or too small, or a value does not fit its schema.
 func (w *rewriter) arguments(in arguments) ([]argument, error) {
 	var all []argument
 	names := slices.Concat(slices.Collect(maps.Keys(in.schemas)), slices.Collect(maps.Keys(in.added)))
@@ -206,13 +223,14 @@ func (w *rewriter) arguments(in arguments) ([]argument, error) {
 	return all, nil
 }
 
-// attributeExpression returns the expression to write for the attribute at a path. v is its value in the state, which
-// must not be null, and sensitive contains the sensitivity marks of v. The result is the expression of the mapping for
-// the name of the attribute, if there is one that replaces the value; see mappingEntry.replaces. Otherwise it is v as a
-// literal.
+// attributeExpression returns the HCL text to write for the attribute name at a path, such as "aws_instance.web.size".
+// v is its value in the state, which must not be null, and sensitive contains the sensitivity marks of v. If a mapping
+// for the name of the attribute replaces the value, the result is the expression of the mapping, and the mapping
+// records the value; see mappingEntry.replaces. Otherwise it is v as a literal.
 //
 // If v or a part of it is sensitive and is written as a literal, a warning is added to w.result. attributeExpression
-// returns an error if a number is too large or too small to be written, or if v does not fit the schema.
+// returns an error if a number in the literal is too large or too small to be written, if v does not fit the schema, or
+// if the name of a nested attribute is not valid in HCL. The text must not be used then.
 func (w *rewriter) attributeExpression(
 	name string, schema tfjson.Attribute, v, sensitive any, path string,
 ) (string, error) {
@@ -231,9 +249,12 @@ func (w *rewriter) attributeExpression(
 	return literalText(v), checkNumbers(v, path)
 }
 
-// nestedExpression returns the expression of an attribute with nested attributes: an object, or a tuple or map of
-// objects, depending on the nesting mode. The parameter v is the value in the state, which must not be null. The errors
-// and the effects on warnings and mappings are those of objects and arguments.
+// nestedExpression returns the HCL text of the value v of an attribute with nested attributes: an object, or a tuple or
+// map of objects, depending on the nesting mode of the schema. v is the value in the state, which must not be null,
+// sensitive contains its sensitivity marks, and path is that of the attribute, which all of its objects share. Warnings
+// are added to w.result, and mappings of the nested attributes record the values that they replace. nestedExpression
+// returns "" and an error if v does not have the form that the nesting mode requires, or if a nested name or value
+// cannot be written; see arguments.
 func (w *rewriter) nestedExpression(schema *tfjson.NestedAttributes, v, sensitive any, path string) (string, error) {
 	all, err := objects(schema.NestingMode, v, sensitive, path)
 	if err != nil {
@@ -265,8 +286,8 @@ func (w *rewriter) nestedExpression(schema *tfjson.NestedAttributes, v, sensitiv
 // all of their digits.
 const maxExponent = 1000
 
-// checkNumbers returns an error, which names the path, if a value contains a number with an exponent beyond
-// maxExponent.
+// checkNumbers returns an error, which names the path but no value, if a value or a part of it is a json.Number with an
+// exponent beyond maxExponent, 1000, in either direction. Numbers without an exponent are accepted, however long.
 func checkNumbers(v any, path string) error {
 	fits := value.Walk(v, func(_ string, leaf any) bool {
 		number, _ := leaf.(json.Number)
@@ -281,7 +302,8 @@ func checkNumbers(v any, path string) error {
 }
 
 // literalText returns a value of the state as an HCL literal: null, a boolean, a json.Number, a string, a tuple, or an
-// object with sorted keys. Numbers are not checked; see checkNumbers.
+// object with sorted keys. A Go value that cannot be encoded as JSON, which decoders do not return, becomes null.
+// Exponents of numbers are not checked; see checkNumbers.
 func literalText(v any) string {
 	switch c := v.(type) {
 	case string:
@@ -326,14 +348,16 @@ func (w *rewriter) warnf(format string, args ...any) {
 	}
 }
 
-// quoted returns a text as an HCL string literal, in which "${" and "%{" are escaped.
+// quoted returns a text as an HCL string literal, with its quotation marks, in which quotation marks, backslashes, line
+// breaks and the interpolations "${" and "%{" are escaped.
 func quoted(text string) string { return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes()) }
 
-// tuple returns an HCL tuple of expressions.
+// tuple returns an HCL tuple of expressions, each of which is HCL text, such as "[var.a, 10]". It returns "[]" without
+// elements.
 func tuple(elements []string) string { return "[" + strings.Join(elements, ", ") + "]" }
 
-// object returns an HCL object of arguments. The keys are always quoted, because HCL does not allow every identifier as
-// a bare key; "for" is an example.
+// object returns an HCL object with the arguments in their order, one per line, or "{}" without arguments. The keys are
+// always quoted, because HCL does not allow every identifier as a bare key; "for" is an example.
 func object(arguments []argument) string {
 	if len(arguments) == 0 {
 		return "{}"
@@ -347,8 +371,9 @@ func object(arguments []argument) string {
 	return out.String()
 }
 
-// constant returns the value of a constant expression. If the expression has variables, or its value is null or
-// unknown, constant returns a null of the dynamic type.
+// constant returns the value of a constant expression, which may also be a list or an object. If the expression refers
+// to variables, calls functions or cannot be evaluated for another reason, or if its value is null or unknown, constant
+// returns a null of the dynamic type.
 func constant(expression hcl.Expression) cty.Value {
 	value, diags := expression.Value(nil)
 	if diags.HasErrors() || value.IsNull() || !value.IsKnown() {
@@ -357,7 +382,8 @@ func constant(expression hcl.Expression) cty.Value {
 	return value
 }
 
-// literal returns the text of an expression that is a constant string. It returns "" for any other expression.
+// literal returns the text of an expression that is a constant string, such as "a" or a heredoc without references. It
+// returns "" for any other expression.
 func literal(expression hcl.Expression) string {
 	if value := constant(expression); value.Type() == cty.String {
 		return value.AsString()
@@ -365,8 +391,17 @@ func literal(expression hcl.Expression) string {
 	return ""
 }
 
-// isSensitive reports whether a block sets sensitive = true. Any value that is not the constant true counts as false.
-func isSensitive(block *hclsyntax.Block) bool {
-	sensitive, ok := block.Body.Attributes["sensitive"]
-	return ok && constant(sensitive.Expr).RawEquals(cty.True)
+// isSensitive reports whether a block sets the argument sensitive to the constant true, or to the text "true", which
+// OpenTofu accepts as well. It returns false for any other value and if the argument is missing.
+func isSensitive(block *hclsyntax.Block) bool { return isTrue(block, "sensitive") }
+
+// isTrue reports whether a block sets the named argument to the constant true, or to the text "true", which OpenTofu
+// converts to a bool. It returns false for any other value and if the argument is missing.
+func isTrue(block *hclsyntax.Block, name string) bool {
+	argument, ok := block.Body.Attributes[name]
+	if !ok {
+		return false
+	}
+	setting := constant(argument.Expr)
+	return setting.RawEquals(cty.True) || setting.RawEquals(cty.StringVal("true"))
 }
