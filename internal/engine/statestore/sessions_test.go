@@ -2,6 +2,7 @@ package statestore_test
 
 import (
 	"context"
+	"net"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -46,6 +47,28 @@ var _ = Describe("the check of PostgreSQL's sessions", func() {
 		Entry("if it cannot unlock", "pg_advisory_unlock(bigint) RETURNS bool AS 'SELECT 1/0 > 0'"),
 		Entry("if another client holds the lock", "pg_try_advisory_lock(bigint) RETURNS bool AS 'SELECT false'"),
 	)
+})
+
+var _ = Describe("the check of PostgreSQL's sessions with a server that accepts connections and never answers", func() {
+	It("ends with its context", func(ctx context.Context) {
+		var config net.ListenConfig
+		listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(listener.Close)
+		checkCtx, end := context.WithCancel(ctx)
+		checked := make(chan error, 1)
+		go func() {
+			defer GinkgoRecover()
+			checked <- checkSessions(checkCtx, backend{
+				kind: "pg", address: "postgres://adapter@" + listener.Addr().String() + "/states?sslmode=disable",
+			})
+		}()
+		connection, err := listener.Accept()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(connection.Close)
+		end()
+		Eventually(checked).Should(Receive(BeNil()))
+	})
 })
 
 // override creates an SQL function that the sessions of a database call in place of the server's.
