@@ -8,24 +8,30 @@ import (
 	"service-adapter/internal/engine/statestore"
 )
 
-// Progress is what a run of "apply -json" or "destroy -json" reported about managed resource instances. The guard and
-// the mark of a complete apply, which the adapter adds to every template, are not part of it.
+// Progress records the changes of managed resource instances that a run of "apply -json" or "destroy -json" reported:
+// whether a change began, and the addresses of the instances that were created, perhaps created, or destroyed. The two
+// resources that the adapter adds to every template are left out: the guard (statestore.GuardAddress) is only recorded
+// in GuardCreated, and the mark of a complete apply (statestore.CompleteAddress) is not recorded. The zero value stands
+// for a run that reported no change.
 type Progress struct {
 	// Started reports that OpenTofu began to change at least one resource. Reading a data source does not count as a
 	// change.
 	Started bool
-	// GuardCreated reports that OpenTofu created the guard, so that the state had none when the run began.
+	// GuardCreated reports that OpenTofu began to create the guard, so that the state had none when the run began.
 	GuardCreated bool
-	// Created are the addresses of the instances whose creation completed and that were not destroyed afterwards.
+	// Created are the addresses of the instances whose creation completed.
 	Created []string
 	// Begun are the addresses of the instances whose creation began and did not complete. They may exist.
 	Begun []string
-	// Destroyed are the addresses of the instances whose destruction completed and that were not created again.
+	// Destroyed are the addresses of the instances whose destruction completed and that the run did not create, neither
+	// before nor after that. With create_before_destroy, OpenTofu destroys the old object of an address after it has
+	// created the new one.
 	Destroyed []string
 }
 
-// ReadProgress returns the progress of a run from its stdout: messages of OpenTofu's -json output, one per line. Lines
-// of any other form are ignored, so that the output of a killed run can be read.
+// ReadProgress returns the progress of a run from output, its stdout: messages of OpenTofu's -json output, one per
+// line. Lines of any other form, such as the last line of a killed run, are ignored, so ReadProgress never fails. An
+// empty output yields a zero Progress.
 func ReadProgress(output []byte) Progress {
 	var p Progress
 	for line := range bytes.Lines(output) {
@@ -44,9 +50,12 @@ func ReadProgress(output []byte) Progress {
 	return p
 }
 
-// add updates Started, Begun, Created and Destroyed with a message about a resource instance. message is the type of
-// the message, such as "apply_start", and action the action of OpenTofu's plan, such as "create". Each start of another
-// action than "read" sets Started. Messages and actions that affect none of these fields are ignored.
+// add updates Started, Begun, Created and Destroyed with a message about the resource instance at address. message is
+// the type of the message, such as "apply_start", and action is the action of OpenTofu's plan, such as "create". Each
+// start of another action than "read" sets Started. The start of a creation adds the address to Begun; its completion
+// removes the address from Begun and Destroyed and adds it to Created. The completion of a deletion adds the address to
+// Destroyed, unless Created contains it. OpenTofu has then deleted the old object of a resource with
+// create_before_destroy, which has the same address in the messages. Other messages and actions are ignored.
 func (p *Progress) add(message, action, address string) {
 	p.Started = p.Started || message == "apply_start" && action != "read"
 	switch {
@@ -55,14 +64,15 @@ func (p *Progress) add(message, action, address string) {
 	case message == "apply_complete" && action == "create":
 		p.Begun, p.Destroyed = without(p.Begun, address), without(p.Destroyed, address)
 		p.Created = append(p.Created, address)
-	case message == "apply_complete" && action == "delete":
-		p.Created = without(p.Created, address)
+	case message == "apply_complete" && action == "delete" && !slices.Contains(p.Created, address):
 		p.Destroyed = append(p.Destroyed, address)
 	}
 }
 
-// Remaining returns the sorted addresses of the instances that exist or may exist after the run. before contains the
-// addresses of those that existed before the run, and may be nil.
+// Remaining returns the sorted addresses of the instances that exist or may exist after the run, without duplicates:
+// those in before, Created and Begun, except destroyed instances whose creation has not begun again. before contains
+// the addresses of the instances that existed before the run; it may be nil and is not changed. The result is empty,
+// and may be nil, if no instance remains.
 func (p *Progress) Remaining(before []string) []string {
 	remaining := slices.Concat(before, p.Created, p.Begun)
 	slices.Sort(remaining)
@@ -71,7 +81,8 @@ func (p *Progress) Remaining(before []string) []string {
 	})
 }
 
-// without removes every occurrence of an address from a list in place and returns the shortened list.
+// without removes every occurrence of an address from a list in place and returns the shortened list, which the caller
+// must use instead. The list may be nil.
 func without(addresses []string, address string) []string {
 	return slices.DeleteFunc(addresses, func(other string) bool { return other == address })
 }

@@ -33,6 +33,15 @@ var _ = Describe("the progress of a run", func() {
 			[]string{"a.begun", "a.done", "a.failed", "a.kept", "a.replaced", "a.untouched"}))
 	})
 
+	It("keeps an instance that was created before the old object of its address was destroyed", func() {
+		progress := opentofu.ReadProgress([]byte(
+			message("apply_start", "create", "a.replaced") + message("apply_complete", "create", "a.replaced") +
+				message("apply_start", "delete", "a.replaced") + message("apply_complete", "delete", "a.replaced")))
+		Expect(progress.Created).To(Equal([]string{"a.replaced"}))
+		Expect(progress.Destroyed).To(BeEmpty())
+		Expect(progress.Remaining([]string{"a.replaced"})).To(Equal([]string{"a.replaced"}))
+	})
+
 	It("reports that the guard was created, but not that it was updated", func() {
 		const guard = "terraform_data._binding"
 		Expect(opentofu.ReadProgress([]byte(message("apply_start", "create", guard))).GuardCreated).To(BeTrue())
