@@ -27,8 +27,11 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// A Case is a test case: a file tests/*.yml of the pak, or an example of a service definition. The doc tags of its
-// fields are the descriptions in the JSON Schema of test cases and in docs/testing.md.
+// A Case is a test case: a file tests/*.yml of the pak, or an example of a service definition. It consists of a
+// service, the steps with their environment, and the expected outcome. Cases and New return cases that are complete and
+// can be played, unless Unplayable is set; Steps then includes the steps that the keys "create", "update" and "bind"
+// represent. The zero value cannot be played. The doc tags of the fields are the descriptions in the JSON Schema of
+// test cases and in docs/testing.md.
 type Case struct {
 	// Name is the name of the file without its extension, or "SERVICE/EXAMPLE". File is the path of the file, and ""
 	// for an example. Dir is the directory tests of the pak. It is "" for a case of New.
@@ -52,24 +55,30 @@ type Case struct {
 	commands []brokerpak.Command // the programs that the service requires
 }
 
-// Defaults are the keys that tests/defaults.yml may contain. Every case may contain them as well. Mappings of the case
-// are then merged with those of the defaults key by key, and any other value of the case replaces the default.
+// Defaults are the keys that the file tests/defaults.yml of a pak may contain. They apply to every case of Cases, also
+// to an example, but not to a case of New. Each case may contain the same keys: mappings of the case are then merged
+// with those of the defaults key by key, and any other value of the case replaces the default. The zero value sets no
+// defaults.
 type Defaults struct {
 	Deployment `yaml:",inline"`
 
 	Server Server `yaml:"server" doc:"A program that runs while the steps of the case are performed."`
 }
 
-// A Deployment is the environment of an instance: the broker's and the adapter's configuration, and the data that
-// BOSH and the platform contribute. A value that a step sets also applies to the steps after it.
+// A Deployment is the environment of an instance in a test case: the adapter's configuration, and the data that the
+// broker, BOSH and the platform contribute, such as the plan, releases and stemcells. The zero value means the first
+// plan, sample releases, stemcells, instance groups and addresses of VMs, and a configuration with secure_manifests; it
+// has no errands, plan properties, DNS addresses, UAA client and values of variables. A value that a step sets also
+// applies to the steps after it.
 type Deployment struct {
 	odb.Environment `yaml:",inline"`
 
 	Config config.Config `yaml:"config" doc:"[The adapter's configuration](configuration.md). The test itself sets 'paks', 'state' and 'cache_dir'."`
 }
 
-// A Server is a program that runs while a case is played, such as the service for which bindings are created. Its
-// commands are run by the shell. The zero value means that the case needs no program.
+// A Server is the declaration of a program that runs while a case is played, such as the database that bindings use,
+// and of the command that reports whether the program is ready. Its commands are run by the shell. An empty Start, as
+// in the zero value, means that the case needs no program; the other fields then have no effect.
 type Server struct {
 	Start string `yaml:"start" doc:"The shell command that runs the program in the foreground. Its working directory is empty at first and belongs to the case."`
 	Ready string `yaml:"ready" doc:"A shell command that succeeds when the program is ready. Without it, the case does not wait for the program."`
@@ -78,7 +87,9 @@ type Server struct {
 	Ports        []string      `yaml:"ports" doc:"The names of environment variables. Each is set to the number of a free port on 127.0.0.1."`
 }
 
-// A Step is one action of a case, such as a request of the broker, and its expected outcome.
+// A Step is one action of a case, such as a request of the broker or a shell command, with its parameters, its
+// environment and its expected outcome. A case without the key "steps" has steps that represent its keys "create",
+// "update" and "bind". Only steps of cases that Cases and New return can be played.
 type Step struct {
 	Do         string         `yaml:"do" doc:"The action of the step."`
 	Parameters map[string]any `yaml:"parameters" doc:"The parameters of the request."`
@@ -91,8 +102,10 @@ type Step struct {
 	line int        // the line of the step in the file; 0 for a step that the file does not list
 }
 
-// An Expectation is the expected outcome of a step or a case. It consists of sections; a section that is left out is
-// not compared. The exported fields only declare the sections for the schema and the documentation and are never set.
+// An Expectation is the expected outcome of a step or a case, as its file contains it. It consists of sections, such as
+// "manifest", "binding" and "error"; a section that is left out is not compared. The exported fields only declare the
+// sections for the schema and the documentation and are never set. The zero value has no sections: it matches every
+// outcome, but does not expect that a request is rejected.
 type Expectation struct {
 	Manifest       map[string]any   `yaml:"manifest" doc:"The deployed manifest without the adapter's record."`
 	Outputs        map[string]any   `yaml:"outputs" doc:"The outputs of the provision template."`
@@ -110,15 +123,17 @@ type Expectation struct {
 	sections map[string]any // the expected values by the key of the section; nil without expectations
 }
 
-// UnmarshalYAML sets the sections of the expectation to the keys of a mapping. null means no sections. It returns an
-// error for any other node.
+// UnmarshalYAML sets the sections of the expectation to the keys and values of a mapping. It does not check that the
+// keys are names of sections. null means no sections. It returns an error if the node is not a mapping or null, or if
+// the mapping repeats a key.
 func (e *Expectation) UnmarshalYAML(node *yaml.Node) error {
 	err := node.Decode(&e.sections)
 	e.sections, _ = value.Normalise(e.sections).(map[string]any)
 	return err
 }
 
-// actions returns the allowed values of a step's "do" key and the methods that perform them.
+// actions returns the methods that perform the actions of steps, by the values that the key "do" of a step may have,
+// such as "create" and "bind". Each call returns a new map.
 func actions() map[string]func(*run) error {
 	return map[string]func(*run) error{
 		"create": (*run).create, "update": (*run).update, "upgrade": (*run).upgrade, "bind": (*run).bind,
@@ -128,15 +143,17 @@ func actions() map[string]func(*run) error {
 	}
 }
 
-// A reader reads the cases of a pak.
+// A reader builds the cases of a pak from their files or keys, with the defaults in tests/defaults.yml. newReader reads
+// the defaults; a reader that only has a pak applies none.
 type reader struct {
 	pak      *brokerpak.Pak
 	defaults *yaml.Node // the content of tests/defaults.yml; nil or an empty mapping without defaults
 	dir      string     // the directory tests of the pak; "" for cases without one
 }
 
-// newReader returns a reader with the defaults of a pak, which are empty for a pak file and without the file
-// tests/defaults.yml. It returns a *fault.UserError if that file is invalid or cannot be read.
+// newReader returns a reader for the cases of a pak, with the defaults in tests/defaults.yml. The defaults are empty if
+// a pak directory does not have that file, and for every pak file (a zip). It returns nil and a *fault.UserError if the
+// file has invalid content or cannot be read.
 func newReader(pak *brokerpak.Pak) (*reader, error) {
 	r := &reader{pak: pak, defaults: &yaml.Node{Kind: yaml.MappingNode}, dir: filepath.Join(pak.Path, "tests")}
 	if pak.IsZip() {
@@ -149,20 +166,24 @@ func newReader(pak *brokerpak.Pak) (*reader, error) {
 	return r, nil
 }
 
-// defaultsFile returns the path of the file tests/defaults.yml of a pak directory, which need not exist.
+// defaultsFile returns the path of the file tests/defaults.yml of a pak directory. It begins with the path of the pak,
+// and is relative if that is. The file need not exist.
 func (r *reader) defaultsFile() string { return filepath.Join(r.dir, "defaults.yml") }
 
-// Cases returns the cases of a pak directory or pak file: first the examples of its definitions, then those in
-// tests/*.yml, sorted by name. A pak file contains no tests, so that it has only examples. With errands, the provision
-// templates of examples are applied and destroyed by lifecycle errands.
+// Cases returns the cases of a pak directory or pak file: first the examples of its definitions, in their order, then
+// those in tests/*.yml except defaults.yml, sorted by file name. An example creates an instance and, if the service has
+// bindings, a binding. A pak file contains no tests, so that it has only examples; so has a pak directory whose
+// directory tests is missing or cannot be listed. If errands is true, the provision templates of examples are applied
+// and destroyed by lifecycle errands. If it is false, and for cases in files always, the keys of the case and of
+// tests/defaults.yml decide that. The result is nil if the pak has no cases.
 //
-// An example whose plan is not among those of the service has the reason in Unplayable, and no plan.
+// If the service of an example does not have the plan of the example, the case has the reason in Unplayable, and no
+// plan.
 //
 // If tests/defaults.yml is invalid or cannot be read, Cases returns no cases and a *fault.UserError. If case files are
-// invalid, it returns the errors of all of them, joined; each is a *fault.UserError that names the file and, where
-// possible, the line. The defaults may also make an example invalid, whose error is joined to the others but is not a
-// *fault.UserError. If the path of the pak is not a valid pattern of filepath.Glob, Cases returns that error. The cases
-// must not be used after an error.
+// invalid or cannot be read, it returns the errors of all of them, joined; each is a *fault.UserError that names the
+// file and, where possible, the line. The defaults may also make an example invalid; its error is joined to the others
+// but is not a *fault.UserError. The cases must not be used after an error.
 func Cases(pak *brokerpak.Pak, errands bool) (cases []Case, err error) {
 	r, err := newReader(pak)
 	if err != nil {
@@ -170,9 +191,8 @@ func Cases(pak *brokerpak.Pak, errands bool) (cases []Case, err error) {
 	}
 	var files []string
 	if !pak.IsZip() {
-		if files, err = filepath.Glob(filepath.Join(r.dir, "*.yml")); err != nil {
-			return nil, fmt.Errorf("looking for test cases: %w", err)
-		}
+		names, _ := fs.Glob(os.DirFS(r.dir), "*.yml") // the only error is that of an invalid pattern
+		files = value.Convert(names, func(name string) string { return filepath.Join(r.dir, name) })
 		files = slices.DeleteFunc(files, func(file string) bool { return file == r.defaultsFile() })
 	}
 	var failed []error
@@ -216,14 +236,23 @@ func Cases(pak *brokerpak.Pak, errands bool) (cases []Case, err error) {
 	return cases, errors.Join(failed...)
 }
 
-// New returns a case that has no file. name is its name, and keys are the keys that a case file would contain;
-// tests/defaults.yml is not applied. New returns an error if the keys are invalid.
+// New returns a case that has no file, from a name for messages and the keys that a case file would contain, such as
+// "service", "plan" and "create". tests/defaults.yml is not applied, and keys that do not exist are ignored. The path
+// under "previous_manifest" is relative to the working directory.
+//
+// New returns an error, after which the case must not be used, if the keys cannot be encoded as YAML, if a value has
+// the wrong type, if the service is left out and the pak has several, or if the pak does not have the service or the
+// plan of a step. It also returns an error if the keys contain "steps" together with "create", "update" or "bind", if
+// "steps" is empty, if a step has an unknown action, and if a step has a command although its action is not "run", or
+// no command although it is.
 func New(pak *brokerpak.Pak, name string, keys map[string]any) (Case, error) {
 	return (&reader{pak: pak}).fromKeys(name, keys)
 }
 
-// fromKeys returns the case without a file that consists of the defaults and these keys. It returns an error if the
-// keys cannot be encoded as YAML, and the errors of build.
+// fromKeys returns a case without a file, which consists of the reader's defaults and these keys, the keys that a case
+// file would contain. name is its name. It returns an error if the keys cannot be encoded as YAML, have values of the
+// wrong type, or contradict the pak or each other, as New describes; the case is incomplete then. Keys that do not
+// exist are ignored.
 func (r *reader) fromKeys(name string, keys map[string]any) (Case, error) {
 	root := &yaml.Node{}
 	if err := root.Encode(keys); err != nil {
@@ -232,11 +261,11 @@ func (r *reader) fromKeys(name string, keys map[string]any) (Case, error) {
 	return r.build(Case{Name: name, Dir: r.dir}, root)
 }
 
-// parseFile returns the content of a YAML file with its aliases and merge keys resolved. It decodes the file into
-// target, a pointer to a struct, and returns an error if the file has a key that the struct does not declare, or a
-// value of the wrong type. An empty file is a mapping without keys. If the file cannot be read, parseFile returns an
-// empty mapping along with the error, which is fs.ErrNotExist for a file that does not exist. For an invalid file, the
-// node is nil.
+// parseFile reads a YAML file, decodes it into target, a pointer to a struct, and also returns its root node with
+// aliases and merge keys resolved. It returns nil and an error if the content is not one valid YAML document, or has a
+// key that the struct does not declare, a repeated key, or a value of the wrong type. An empty file results in a
+// mapping node without keys. If the file cannot be read, parseFile returns an empty mapping node along with the error,
+// which wraps fs.ErrNotExist for a file that does not exist.
 func parseFile(file string, target any) (*yaml.Node, error) {
 	text, err := os.ReadFile(file) //nolint:gosec // a file of the pak
 	if err != nil {
@@ -253,10 +282,15 @@ func parseFile(file string, target any) (*yaml.Node, error) {
 	return flat, err
 }
 
-// build completes a case, of which only the name and the file are set, from the keys in root and the defaults: it
-// selects the service, adds the steps that "create", "update" and "bind" represent, and merges into each step the
-// values of those before it. It returns an error, which names the line, if a key or a step is invalid or contradicts
-// the pak; the case is incomplete then.
+// build completes testCase, which has only the fields Name, File and Dir, from root and the reader's defaults. root is
+// the mapping with the keys of the case. build selects the service, which may be left out if the pak has only one, adds
+// the steps that "create", "update" and "bind" represent if "steps" is missing or null, and merges into each step the
+// environment of the defaults, of the case and of the steps before it.
+//
+// It returns an error if a value has the wrong type, if the pak does not have the service or the plan of a step, if the
+// case has both "steps" and one of the three keys with another value than null, if "steps" is empty, or if a step has
+// an unknown action, a command although its action is not "run", or no command although it is. The error names the line
+// if root was read from a file; the case is incomplete then.
 func (r *reader) build(testCase Case, root *yaml.Node) (Case, error) {
 	all := overlay(r.defaults, root)
 	if err := all.Decode(&testCase); err != nil {
@@ -301,8 +335,10 @@ func (r *reader) build(testCase Case, root *yaml.Node) (Case, error) {
 	return testCase, nil
 }
 
-// checkStep returns an error if the action or the plan of a step does not exist, or if it has a command although its
-// action is not "run", or no command although it is. node is the step as the file contains it.
+// checkStep returns an error with the file and the line if the action of a step does not exist, if its plan is not ""
+// and not one of the service, or if it has a command although its action is not "run", or no command although it is.
+// The service of testCase must exist. node is the step as the file contains it, for the line; step also has the values
+// of the defaults and earlier steps.
 func (r *reader) checkStep(testCase Case, node *yaml.Node, step Step) error {
 	service, allowed := r.pak.Service(testCase.Service), value.Keys(actions())
 	switch {
@@ -310,7 +346,8 @@ func (r *reader) checkStep(testCase Case, node *yaml.Node, step Step) error {
 		return errorAt(testCase, node, "do", "unknown action %q%s; allowed: %s",
 			step.Do, diag.Suggest(step.Do, allowed), strings.Join(allowed, ", "))
 	case (step.Do == "run") != (step.Command != ""):
-		return errorAt(testCase, node, "command", "a step has a command if it is `do: run`, and only then")
+		return errorAt(testCase, node, "command",
+			"a step with `do: run` must have a command, and other steps must not have one")
 	case step.Plan != "" && service.Plan(step.Plan) == nil:
 		return errorAt(testCase, node, "plan", "service %q has no plan %q; it has: %s",
 			testCase.Service, step.Plan, strings.Join(service.PlanNames(), ", "))
@@ -318,8 +355,9 @@ func (r *reader) checkStep(testCase Case, node *yaml.Node, step Step) error {
 	return nil
 }
 
-// errorAt returns an error with the file of a case and the line of a key of a mapping, or the line of the mapping if
-// it does not have the key.
+// errorAt returns an error with the text FILE:LINE: MESSAGE. FILE is the file of the case, or "" for a case without
+// one, and LINE that of the key in the mapping, or the line of the mapping if it does not have the key. MESSAGE is
+// formatted from format and args as by fmt.Sprintf.
 func errorAt(testCase Case, mapping *yaml.Node, key, format string, args ...any) error {
 	line := mapping.Line
 	if name, _ := yamltree.Get(mapping, key); name != nil {
@@ -328,9 +366,10 @@ func errorAt(testCase Case, mapping *yaml.Node, key, format string, args ...any)
 	return fmt.Errorf("%s:%d: %s", testCase.File, line, fmt.Sprintf(format, args...))
 }
 
-// implicitSteps returns the steps of a case without a "steps" key: one for each of its keys "create", "update" and
-// "bind". The first step is always added. It is an upgrade if the case has a previous manifest and no "create" key,
-// else a create.
+// implicitSteps returns the list of the steps of a case without a "steps" key, as YAML. root is the mapping with the
+// keys of the case. Each of its keys "create", "update" and "bind" results in a step with that action and the value as
+// parameters; an "update" or "bind" that is null does not count. The first step exists even without the key "create".
+// It is an upgrade if the case has a previous manifest and no "create" key, else a create.
 func implicitSteps(testCase Case, root *yaml.Node) *yaml.Node {
 	steps := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, do := range []string{"create", "update", "bind"} {
@@ -351,9 +390,10 @@ func implicitSteps(testCase Case, root *yaml.Node) *yaml.Node {
 	return steps
 }
 
-// overlay returns lower with the values of upper merged into it. Mappings are merged key by key; any other value of
-// upper replaces that of lower. The arguments are not modified, but the result shares nodes with them. lower may be
-// nil.
+// overlay returns lower with the values of upper merged into it. Where both are mappings, they are merged key by key,
+// at all depths. Otherwise the value of upper, also if it is null, replaces that of lower; lists are not merged. The
+// arguments are not modified, but the result shares nodes with them. lower may be nil, and the result is then upper.
+// upper must not be nil.
 func overlay(lower, upper *yaml.Node) *yaml.Node {
 	if lower == nil || lower.Kind != yaml.MappingNode || upper.Kind != yaml.MappingNode {
 		return upper
@@ -367,7 +407,8 @@ func overlay(lower, upper *yaml.Node) *yaml.Node {
 	return merged
 }
 
-// without returns a copy of a mapping that lacks the named keys. The values are shared with the original.
+// without returns a shallow copy of a mapping node that lacks the named keys. Keys that the mapping does not have are
+// ignored. The nodes of the remaining keys and values are shared with the original, which is not modified.
 func without(mapping *yaml.Node, names ...string) *yaml.Node {
 	copied := *mapping
 	copied.Content = nil

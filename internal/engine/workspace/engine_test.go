@@ -56,21 +56,22 @@ var _ = Describe("New", func() {
 		Expect(young).To(BeADirectory())
 	})
 
-	It("rejects a cache directory that others may write", func() {
+	It("rejects a cache directory that other users can write to", func() {
 		s := newSite()
 		Expect(os.Mkdir(s.cache, 0o700)).To(Succeed())
 		Expect(os.Chmod(s.cache, 0o777)).To(Succeed())
 		_, err := workspace.New(s.options())
-		Expect(err).To(MatchError(And(ContainSubstring(s.cache), ContainSubstring("others may write it (mode 0777)"))))
+		Expect(err).To(MatchError(And(ContainSubstring(s.cache),
+			ContainSubstring("other users can write to it (mode 0777)"))))
 	})
 
-	It("rejects a prepared_dir that others may write", func() {
+	It("rejects a prepared_dir that other users can write to", func() {
 		options := newSite().options()
 		options.PreparedDir = GinkgoT().TempDir()
 		Expect(os.Chmod(options.PreparedDir, 0o777)).To(Succeed())
 		_, err := workspace.New(options)
 		Expect(err).To(MatchError(
-			ContainSubstring(`prepared_dir "` + options.PreparedDir + `": others may write it (mode 0777)`)))
+			ContainSubstring(`prepared_dir "` + options.PreparedDir + `": other users can write to it (mode 0777)`)))
 	})
 
 	It("rejects a prepared directory in which others may create prepared directories", func() {
@@ -82,7 +83,8 @@ var _ = Describe("New", func() {
 		Expect(os.Chmod(prepared, 0o777)).To(Succeed())
 		_, err := workspace.New(options)
 		Expect(err).To(MatchError(
-			ContainSubstring(`prepared_dir "` + options.PreparedDir + `/prepared": others may write it (mode 0777)`)))
+			ContainSubstring(`prepared_dir "` + options.PreparedDir +
+				`/prepared": other users can write to it (mode 0777)`)))
 	})
 
 	It("accepts a prepared_dir that does not exist", func() {

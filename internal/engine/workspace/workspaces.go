@@ -13,17 +13,20 @@ import (
 	"service-adapter/internal/engine/statestore"
 )
 
-// Workspaces returns the sorted names of all workspaces of the state backend, except the default workspace, whoever
-// created them. The result is empty if there are none. The installation's OpenTofu lists them if the adapter cannot.
-// The error is an *opentofu.Error if OpenTofu failed, for example because the backend is down, and any other error if
-// OpenTofu cannot be prepared or the context ends.
+// Workspaces returns the sorted names of all workspaces of the state backend, whoever created them, except the
+// workspace "default". The result is empty, possibly nil, if there are none. If the adapter cannot list them or that
+// fails, the OpenTofu i lists them, and the failure is only logged. With an error the result is nil.
+//
+// The error wraps an *opentofu.Error if OpenTofu failed, for example because the backend is down or because ctx ended
+// while OpenTofu was running. It is any other error if OpenTofu cannot be prepared or started, if the temporary scratch
+// directory cannot be created or removed, or if ctx ends before OpenTofu is started.
 func (e *Engine) Workspaces(ctx context.Context, i opentofu.Installation) ([]string, error) {
 	if e.store != nil && e.canAccessDirectly(i) {
 		names, err := e.store.List(ctx)
 		if err == nil {
 			return names, nil
 		}
-		e.logger.Debug("leaving the list of workspaces to OpenTofu", "error", e.newSecrets().Clean(err.Error()))
+		e.logger.Debug("listing workspaces with OpenTofu", "error", e.newSecrets().Clean(err.Error()))
 	}
 	var names []string
 	err := e.withScratch(ctx, "", func(s *states) (err error) {
@@ -39,10 +42,12 @@ func (e *Engine) Workspaces(ctx context.Context, i opentofu.Installation) ([]str
 // peekBatch is the number of states that PeekAll reads with one query, if the backend can read several at once.
 const peekBatch = 16
 
-// PeekAll calls Peek for several workspaces concurrently. It calls report once per workspace, with the index of the
-// workspace in names and the result of Peek, and returns after the last call. The calls of report may be concurrent.
-// The end of ctx makes the remaining calls of Peek fail, but report is still called for each. If the backend allows it,
-// several states are read with one query.
+// PeekAll reads the states of several workspaces, as Peek does, without their leases. It reads batches of 16 workspaces
+// concurrently, and the workspaces of a batch one after another. Unless the backend or the OpenTofu i prevents that, it
+// reads the states of a batch with one query. PeekAll calls report once per name, with the index of the name in names
+// and the result of Peek: a nil state without an error means that the workspace does not exist or is empty. The calls
+// may be concurrent and in any order. PeekAll returns after the last call of report. The end of ctx makes the remaining
+// reads fail, except for states that a query has already returned, but report is still called for each name.
 func (e *Engine) PeekAll(
 	ctx context.Context, i opentofu.Installation, names []string,
 	report func(n int, state *statestore.State, err error),
@@ -70,10 +75,12 @@ func (e *Engine) PeekAll(
 	_ = group.Wait() // the functions return nil; report has received the errors
 }
 
-// Locks returns the locks of states that are held at this moment, sorted by workspace. known is false, and the result
-// is nil, if only OpenTofu can access the states, because it does not list locks. Locks returns an error if the backend
-// cannot be read; known is then false. A database without the table of the states has no locks.
-func (e *Engine) Locks(ctx context.Context) (locks []statestore.Lock, known bool, err error) {
+// Locks returns the locks of states that are held at this moment, sorted by workspace. listed reports whether the
+// backend can list locks; if only OpenTofu can access the states, listed is false and the result is nil without an
+// error, because OpenTofu does not list locks. If listed is true, a nil result means that no lock is held; that is also
+// so for a database without the table of the states. Locks returns an error if the backend cannot be read or the
+// context ends; listed is then false, and locks must not be used.
+func (e *Engine) Locks(ctx context.Context) (locks []statestore.Lock, listed bool, err error) {
 	if e.store == nil {
 		return nil, false, nil
 	}
@@ -84,21 +91,38 @@ func (e *Engine) Locks(ctx context.Context) (locks []statestore.Lock, known bool
 	return locks, err == nil, err
 }
 
-// Peek reads the state of a workspace without taking its lease, so it does not wait for runs that are under way. The
-// state is nil if the workspace does not exist or is empty. If OpenTofu has to read the state, an empty workspace is
-// deleted, because the read may have created it. Peek returns an error if the name is not valid, an *opentofu.Error if
-// OpenTofu could not read the state, and any other error if the state cannot be parsed or OpenTofu cannot be prepared.
+// Peek reads the state of the named workspace without taking its lease, so it waits for a run that is under way only if
+// that holds the lock of an incomplete, empty or missing state, or prepares the directory in which OpenTofu runs. The
+// state is nil if the workspace does not exist or is empty, and with an error. If the OpenTofu i has to read the state,
+// an empty workspace is deleted, because the read may have created it. The deletion waits for the lock of the state for
+// about half of the time that ctx has left or, without a deadline, for 15 seconds.
 //
-// If the state file of the local backend is incomplete, Peek takes its lock, waiting a few seconds for a run that may
-// be writing it, and restores the copy. The error is a *statelock.Error if the lock is not released in time, and
-// statestore.ErrIncomplete if there is no copy.
+// If the state file of the backend local is incomplete, Peek takes its lock, waiting at most about two seconds for a
+// run that may be writing it, and restores the copy or else a state that an earlier run could not save. The error is a
+// *statelock.Error if the lock is not released in that time or before ctx ends, and statestore.ErrIncomplete if there
+// is neither, or if the row of the workspace in pg has no data.
+//
+// Peek also returns an error if the name is not valid (1 to 200 letters, digits, hyphens and underscores), an
+// *opentofu.Error if OpenTofu could not read the state or delete the empty workspace, also because ctx ended, a
+// *statelock.Error if another run holds the lock of an empty or missing workspace for too long or until ctx ends, and
+// any other error if the state cannot be parsed, if a file cannot be read or written, if OpenTofu cannot be prepared or
+// started, or if ctx ends at any other time.
 func (e *Engine) Peek(ctx context.Context, i opentofu.Installation, name string) (*statestore.State, error) {
 	return e.peek(ctx, i, name, nil)
 }
 
-// peek reads the state of a workspace without its lease; see Peek for the result, the side effects and the errors.
-// prefetched are contents of the backend that have already been read, by workspace, and may be nil; the state of a
-// workspace that it does not contain is read.
+// peek reads the state of the named workspace without its lease, as Peek does, and returns nil if the workspace does
+// not exist or is empty. prefetched contains contents of the backend that have already been read, by workspace, and may
+// be nil; an empty content means that the workspace does not exist. The state of a workspace that prefetched does not
+// contain is read. If OpenTofu has to read the state, an empty workspace is deleted. An incomplete state of the backend
+// local is restored from its copy, or else from a state that an earlier run could not save, under its lock.
+//
+// peek returns an error if the name is not valid, an *opentofu.Error if OpenTofu could not read the state or delete the
+// empty workspace, also because ctx ended, a *statelock.Error if the lock of an incomplete state is not released within
+// about two seconds, or another run holds that of an empty workspace for too long, or either is held until ctx ends,
+// statestore.ErrIncomplete if an incomplete state cannot be restored or its row in pg has no data, and any other error
+// if the state cannot be parsed, if a file cannot be read or written, if OpenTofu cannot be prepared or started, or if
+// ctx ends at any other time.
 func (e *Engine) peek(
 	ctx context.Context, i opentofu.Installation, name string, prefetched map[string][]byte,
 ) (*statestore.State, error) {
@@ -133,13 +157,16 @@ func (e *Engine) peek(
 	return now.state, nil
 }
 
-// peekTimeout is how long Peek waits for the lock of a state that is incomplete because a run may be writing it.
+// peekTimeout limits the time in which Peek repairs a state that is incomplete, because a run may be writing it. The
+// wait for the lock of the state takes at most half of that time; see statelock.Waiter.Retry.
 const peekTimeout = 4 * time.Second
 
-// withScratch calls work with a new scratch directory, without taking the lease of the workspace, and closes the
-// directory afterwards. work uses OpenTofu; it must change nothing but delete an empty workspace. Its error is
-// returned, and another error if ctx ends before or the directory cannot be created or removed. The workspace is "" if
-// work does not select one.
+// withScratch calls work with an object that reads the state of a workspace by running OpenTofu in a new temporary
+// scratch directory. The lease of the workspace is not taken, so work must change nothing except delete an empty
+// workspace, and waits for another run only if that holds the lock of the state when OpenTofu creates or deletes an
+// empty workspace, or prepares the directory in which OpenTofu runs. The workspace is "" if work does not select one.
+// withScratch removes the directory afterwards. It returns the error of work, joined with an error if the directory
+// cannot be removed, and another error, without calling work, if the directory cannot be created.
 func (e *Engine) withScratch(ctx context.Context, workspace string, work func(*states) error) (err error) {
 	directory, err := e.scratch.OpenTemporary(ctx, workspace)
 	if err != nil {
@@ -151,7 +178,8 @@ func (e *Engine) withScratch(ctx context.Context, workspace string, work func(*s
 	return work(s)
 }
 
-// UnsavedWorkspaces returns the sorted names of the workspaces that have a state in the cache directory, because it
-// could not be saved in the backend. Opening such a workspace and calling State saves it. The result is empty if there
-// are none or if the directory cannot be read. See scratch.Root.UnsavedWorkspaces for the error.
-func (e *Engine) UnsavedWorkspaces() ([]string, error) { return e.scratch.UnsavedWorkspaces() }
+// UnsavedWorkspaces returns the sorted names of the workspaces that have a state in the scratch directories of
+// CacheDir, because it could not be saved in the backend. Opening such a workspace and calling State saves it. A
+// temporary scratch directory with such a state is listed by its own name, which begins with "look-". The result is
+// empty, possibly nil, if there are none or if the directories cannot be read.
+func (e *Engine) UnsavedWorkspaces() []string { return e.scratch.UnsavedWorkspaces() }
