@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
@@ -38,6 +39,20 @@ func (s store) runPlainTofu(ctx context.Context, version, space string, args ...
 	run("default", "init", "-backend-config=config.json")
 	run(space, args...)
 	return string(output)
+}
+
+// expectUnsavedStateNotStored asserts that a state that could not be saved in a working directory of the workspace b-1,
+// which does not exist, is not stored when the workspace is read. The state is that of b-2, the only stored one.
+func expectUnsavedStateNotStored(ctx context.Context, s site, engine *workspace.Engine, workingDir string) {
+	GinkgoHelper()
+	dir := filepath.Join(s.cache, "runs", "b-1", workingDir)
+	Expect(os.MkdirAll(dir, 0o700)).To(Succeed())
+	Expect(os.WriteFile(filepath.Join(dir, "errored.tfstate"), readFile(s.store.object("env:/b-2/state")),
+		0o600)).To(Succeed())
+	space := open(ctx, engine, "b-1")
+	Expect(space.State(ctx, installation())).To(BeNil())
+	Expect(space.Close()).To(Succeed())
+	Expect(s.store.contents()).To(Equal([]string{"env:/b-2/state"}))
 }
 
 // siteOnS3 returns a site whose states are in s3, with an engine.
@@ -105,17 +120,27 @@ var _ = Describe("a workspace in s3", func() {
 		other := open(ctx, engine, "b-2")
 		DeferCleanup(other.Close)
 		Expect(other.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
-		dir := filepath.Join(s.cache, "runs", "b-1", "base")
-		Expect(os.MkdirAll(dir, 0o700)).To(Succeed())
-		Expect(os.WriteFile(filepath.Join(dir, "errored.tfstate"), readFile(s.store.object("env:/b-2/state")),
-			0o600)).To(Succeed())
-
-		space := open(ctx, engine, "b-1")
-		Expect(space.State(ctx, installation())).To(BeNil())
-		Expect(space.Close()).To(Succeed())
-		Expect(s.store.contents()).To(Equal([]string{"env:/b-2/state"}))
+		expectUnsavedStateNotStored(ctx, s, engine, "base")
 		Expect(filepath.Glob(filepath.Join(s.cache, "superseded-*"))).To(BeEmpty())
 		Expect(filepath.Join(s.cache, "runs", "b-1")).NotTo(BeAnExistingFile())
+	})
+
+	It("that was deleted is not created again by a state that could not be saved", func(ctx context.Context) {
+		s, _ := siteOnS3(ctx)
+		var log lockedBuffer
+		options := s.options()
+		options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		engine, err := workspace.New(options)
+		Expect(err).NotTo(HaveOccurred())
+		other := open(ctx, engine, "b-2")
+		DeferCleanup(other.Close)
+		Expect(other.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		builtin := prepare(ctx, engine, `resource "terraform_data" "lost" {}`)
+		Expect(other.Apply(ctx, builtin, nil)).To(Succeed())
+		expectUnsavedStateNotStored(ctx, s, engine, "apply")
+		Expect(filepath.Glob(filepath.Join(s.cache, "superseded-*"))).To(HaveLen(1))
+		Expect(log.String()).To(MatchRegexp(
+			`level=WARN.*set aside.* reason="its workspace has been deleted since".*terraform_data.lost`))
 	})
 
 	DescribeTable("is rejected if OpenTofu stores its settings",

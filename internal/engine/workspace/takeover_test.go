@@ -127,6 +127,20 @@ var _ = Describe("a state that was not completely written", func() {
 		Expect(os.ReadFile(file)).To(Equal(text))
 	})
 
+	It("is not moved if it cannot be made private", func(ctx context.Context) {
+		s := newSite()
+		space := open(ctx, s.engine(), "b-1")
+		DeferCleanup(space.Close)
+		unsaved := filepath.Join(s.cache, "runs", "b-1", "apply", "errored.tfstate")
+		Expect(os.MkdirAll(filepath.Dir(unsaved), 0o700)).To(Succeed())
+		// The kernel does not allow any user to change the mode of this file.
+		Expect(os.Symlink("/proc/self/status", unsaved)).To(Succeed())
+		_, err := space.State(ctx, installation())
+		Expect(err).To(MatchError(ContainSubstring(unsaved)))
+		Expect(os.Readlink(unsaved)).To(Equal("/proc/self/status"))
+		Expect(filepath.Glob(filepath.Join(s.cache, "incomplete-*"))).To(BeEmpty())
+	})
+
 	DescribeTable("is set aside if the backend has an older one",
 		func(ctx context.Context, text string) {
 			s := newSite()

@@ -73,6 +73,23 @@ var _ = Describe("a workspace", func() {
 		Expect(s.runs()).To(BeEmpty())
 	})
 
+	It("runs no command of a user before its state has been read", func(ctx context.Context) {
+		space := open(ctx, engine, "b-1")
+		DeferCleanup(space.Close)
+		Expect(space.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		var output strings.Builder
+		terminal := opentofu.Terminal{Out: &output, Err: &output}
+		changed, err := space.Exec(ctx, prepared, s.vars(), terminal, "state", "list")
+		Expect(err).To(MatchError(ContainSubstring("its state has not been read")))
+		Expect(changed).To(BeFalse())
+		Expect(output.String()).To(BeEmpty())
+
+		_, err = space.State(ctx, installation())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(space.Exec(ctx, prepared, s.vars(), terminal, "state", "list")).To(BeFalse())
+		Expect(output.String()).To(ContainSubstring("terraform_data._binding"))
+	})
+
 	It("can be reserved only once", func(ctx context.Context) {
 		first := open(ctx, engine, "b-1")
 		Expect(first.Reserve(ctx, installation(), []byte("first"))).To(Succeed())
@@ -283,7 +300,8 @@ resource "directory_entry" "account" {
 			info, err := os.Stat(kept[0])
 			Expect(err).NotTo(HaveOccurred())
 			Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))
-			Expect(logs.String()).To(MatchRegexp("level=WARN.*set aside.*directory_entry.account"))
+			Expect(logs.String()).To(MatchRegexp(
+				`level=WARN.*set aside.* reason="another run changed the stored one since".*directory_entry.account`))
 		},
 		Entry("with a higher serial", func(ctx context.Context, machine *workspace.Engine, space *workspace.Workspace) {
 			builtin := prepare(ctx, machine, `resource "terraform_data" "theirs" {}`)
