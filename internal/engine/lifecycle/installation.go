@@ -14,10 +14,12 @@ import (
 	"service-adapter/internal/engine/workspace"
 )
 
-// StateReader returns an OpenTofu that can read states: that of the preferred pak, or else the newest one that can be
-// installed. preferred may be nil. A defect of one pak therefore does not prevent the deletion of a binding of
-// another pak. StateReader returns an error only if no pak has a usable OpenTofu. Without any pak, it returns the zero
-// Installation and no error.
+// StateReader returns an OpenTofu that can read states: the default version of the preferred pak, or else the newest
+// default version of m.Paks that can be installed. preferred may be nil, which means no preference. The fallback keeps
+// a defect of one pak from preventing the deletion of a binding of another pak. StateReader calls Manager.Installation,
+// which may unpack files. It returns an error, which joins those of all paks, only if Manager.Installation fails for
+// all of them, for example because the context has ended. Without any pak, it returns the zero Installation and no
+// error.
 func (m *Manager) StateReader(ctx context.Context, preferred *brokerpak.Pak) (opentofu.Installation, error) {
 	paks := slices.SortedStableFunc(slices.Values(m.Paks), func(a, b *brokerpak.Pak) int { return compareTofu(b, a) })
 	if preferred != nil {
@@ -35,8 +37,9 @@ func (m *Manager) StateReader(ctx context.Context, preferred *brokerpak.Pak) (op
 	return opentofu.Installation{}, errors.Join(failed...)
 }
 
-// Service returns the service of a record from the installed paks. It prefers the recorded pak and version, then paks
-// of the same name, then all others. It returns nil if no installed pak has the service. The record must not be nil.
+// Service returns the service of a record from the installed paks: the service with the recorded name in the pak that
+// FindPak selects for the recorded pak and version, else in another pak of the same name, else in any pak. It returns
+// nil if no installed pak has a service of that name. The record must not be nil.
 func (m *Manager) Service(record *StateRecord) *brokerpak.Service {
 	hasOtherName := func(pak *brokerpak.Pak) bool { return pak.Manifest.Name != record.Pak }
 	sameName := slices.DeleteFunc(slices.Clone(m.Paks), hasOtherName)
@@ -48,21 +51,24 @@ func (m *Manager) Service(record *StateRecord) *brokerpak.Service {
 	return nil
 }
 
-// installationFor returns the OpenTofu of the pak that applied a record: of the recorded version if that is installed,
-// and else of the newest pak with that name. If no pak has that name, it is the newest OpenTofu of all paks. The
-// recorded providers that this pak lacks are taken from any pak that has them; see AddRecorded, also for the PATH.
-// missing names the providers that no pak has; it is nil if all exist.
+// installationFor returns the OpenTofu that can work on the state of a record: the default OpenTofu of the installed
+// pak with the recorded name and version or, if that version is not installed, of the pak with that name that has the
+// newest OpenTofu. If no pak has that name, it is the newest default OpenTofu of all paks that can be installed, and
+// the zero Installation if m has no paks. Recorded providers that this pak lacks, and the directories with executables
+// for the PATH, are added from the other paks as AddRecorded describes. missing is an error that names the recorded
+// providers that no pak can supply, and nil if all can be supplied; a template that needs none of them still works.
 //
-// installationFor returns an error if OpenTofu cannot be installed. While a pak is unreadable, it also returns an error
-// unless a pak with that name is readable in the recorded or a newer version.
+// installationFor returns an error, with the zero Installation, if OpenTofu cannot be installed. While a pak is
+// unreadable, it also returns an error unless the selected pak has the recorded name and the recorded or a newer
+// version.
 func (m *Manager) installationFor(
 	ctx context.Context, record *StateRecord,
 ) (installation opentofu.Installation, missing, err error) {
 	recordedPak := m.findPak(record.Pak, record.PakVersion)
 	if m.Unreadable != nil && (recordedPak == nil || recordedPak.Manifest.Version != record.PakVersion &&
 		opentofu.Compare(recordedPak.Manifest.Version, record.PakVersion) <= 0) {
-		return opentofu.Installation{}, nil, fmt.Errorf("pak %s %s, which the record names, is not among the readable "+
-			"ones: %w", record.Pak, record.PakVersion, m.Unreadable)
+		return opentofu.Installation{}, nil, fmt.Errorf("pak %s %s, which the record names, is not among the paks "+
+			"that can be read: %w", record.Pak, record.PakVersion, m.Unreadable)
 	}
 	if recordedPak != nil {
 		installation, err = m.Installation(ctx, recordedPak, "")
@@ -77,14 +83,19 @@ func (m *Manager) installationFor(
 	return installation, missing, nil
 }
 
-// AddRecorded adds to the installation what the recorded template may need and the installation lacks, from the paks of
-// the manager: the recorded providers, and the directories with the other executables of paks. A recorded provider that
-// the installation has in another version is not added. See findProvider for the version that is added. The directories
-// follow those that the installation already has: that of the pak that the record names first, then those of all paks
-// in the order of the configuration.
+// AddRecorded adds to the installation, from the paks of the manager, what the recorded template may need and the
+// installation lacks: the recorded providers, and the directories with the other executables of the paks, which are
+// neither OpenTofu nor providers.
 //
-// AddRecorded returns an error that names the providers that no pak has, after it has added everything else. Paks whose
-// binaries cannot be used are skipped.
+// A recorded provider is not added if the installation has it, in whichever version. Otherwise it is added in the
+// recorded version or, if no pak has that, in the newest version of all paks. While a pak is unreadable, no other
+// version is added, because the unreadable pak may contain the recorded one. The directories follow those that the
+// installation already has: that of the pak that the record names first, then those of all paks in the order of the
+// configuration.
+//
+// A pak whose binaries cannot be used is skipped, and a warning is logged if it has such executables. After it has
+// added everything else, AddRecorded returns an error that names the recorded providers that it could not add. The
+// error is nil if there are none.
 func (m *Manager) AddRecorded(ctx context.Context, installation *opentofu.Installation, record *StateRecord) error {
 	addExecutables(ctx, m, installation, record)
 	var absent []error
@@ -102,10 +113,11 @@ func (m *Manager) AddRecorded(ctx context.Context, installation *opentofu.Instal
 	return errors.Join(absent...)
 }
 
-// addExecutables adds the directories with the other executables of all paks to the PATH of the installation, in the
-// order that AddRecorded describes. The recorded template may have been applied with another pak than the recorded one,
-// for example before an upgrade, so its programs may be in any of them. A pak whose binaries cannot be used is skipped,
-// and a warning is logged.
+// addExecutables adds the directories with the other executables of all paks to the PATH of the installation, unless it
+// contains them: first that of the pak that the record names, then those of m.Paks in their order. Other executables
+// are those that are neither OpenTofu nor providers. The recorded template may have been applied with another pak than
+// the recorded one, for example before an upgrade, so its programs may be in any of them. A pak whose binaries cannot
+// be used is skipped, and a warning is logged.
 func addExecutables(ctx context.Context, m *Manager, installation *opentofu.Installation, record *StateRecord) {
 	for _, pak := range append([]*brokerpak.Pak{m.findPak(record.Pak, record.PakVersion)}, m.Paks...) {
 		if pak == nil || !pak.Manifest.HasOtherBinaries() {
@@ -124,13 +136,16 @@ func addExecutables(ctx context.Context, m *Manager, installation *opentofu.Inst
 	}
 }
 
-// findPak returns the installed pak with this name and version, another one of that name, or nil; see FindPak for the
-// choice.
+// findPak returns the installed pak with this name and version. If no pak has that version, or the version is "", it
+// returns the pak with that name that has the newest default OpenTofu. Paks without a default OpenTofu are ignored,
+// even if they have the version. findPak returns nil if no other pak has that name. See FindPak.
 func (m *Manager) findPak(name, version string) *brokerpak.Pak { return FindPak(m.Paks, name, version) }
 
-// FindPak returns the pak with this name and version. If no pak has that version, or the version is "", it returns the
-// pak with that name that has the newest OpenTofu, and the newest of several paks with that OpenTofu. Paks without a
-// default OpenTofu are ignored. FindPak returns nil if no remaining pak has that name.
+// FindPak returns the one of paks with this name and version, for example "postgres" and "1.2.0". If no pak has that
+// version, or the version is "", it returns the pak with that name that has the newest default OpenTofu, and the one
+// with the highest version of several paks with that OpenTofu. A pak without a default OpenTofu is never returned, not
+// even if it has the name and the version. FindPak returns nil if no remaining pak has that name. It does not change
+// paks.
 func FindPak(paks []*brokerpak.Pak, name, version string) *brokerpak.Pak {
 	named := slices.DeleteFunc(slices.Clone(paks), func(pak *brokerpak.Pak) bool {
 		_, err := pak.Manifest.DefaultVersion()
@@ -147,9 +162,10 @@ func FindPak(paks []*brokerpak.Pak, name, version string) *brokerpak.Pak {
 	})
 }
 
-// TofuFor returns the default version of the OpenTofu that reads and destroys what a pak of this name and version
-// applied, if these paks are installed: that of FindPak, or else the newest one of all paks. It returns "" if no pak
-// has an OpenTofu.
+// TofuFor returns the version of the OpenTofu, such as "1.10.6", that would read and destroy the states of the pak with
+// this name and version if exactly these paks were installed. It is the default version of the pak that FindPak selects
+// or, if no pak with an OpenTofu has that name, of the pak with the newest default version. TofuFor returns "" if no
+// pak has a default OpenTofu.
 func TofuFor(paks []*brokerpak.Pak, name, version string) string {
 	pak := FindPak(paks, name, version)
 	if pak == nil && len(paks) > 0 {
@@ -162,9 +178,11 @@ func TofuFor(paks []*brokerpak.Pak, name, version string) string {
 	return tofu
 }
 
-// findProvider returns the needed provider from the paks: in the recorded version, or else in the newest one. Paks
-// whose installation fails are skipped. findProvider returns an error if no pak has the provider. While a pak is
-// unreadable, it is also an error if only another version exists, because the unreadable pak may have the recorded one.
+// findProvider returns the needed provider from the installed paks, with the path of its executable: in the version of
+// needed, or else in the highest version. The same provider in the two public registries counts as equal. Paks whose
+// installation fails are skipped. findProvider returns the zero Provider and an error if no pak has the provider; the
+// error contains those of the skipped paks. While a pak is unreadable, it is also an error if only another version
+// exists, because the unreadable pak may have the needed one.
 func (m *Manager) findProvider(ctx context.Context, needed opentofu.Provider) (opentofu.Provider, error) {
 	var candidates []opentofu.Provider
 	var failed []error
@@ -192,23 +210,41 @@ func (m *Manager) findProvider(ctx context.Context, needed opentofu.Provider) (o
 	}), nil
 }
 
-// compareTofu compares two paks by their default OpenTofu version, as slices.SortFunc expects. A pak without one sorts
-// first.
+// compareTofu compares two paks by their default OpenTofu version, as slices.SortFunc expects: the result is negative
+// if that of a is older than that of b, positive if it is newer, and 0 if both are equal. A pak without a default
+// OpenTofu is older than every pak that has one.
 func compareTofu(a, b *brokerpak.Pak) int {
-	va, _ := a.Manifest.DefaultVersion()
-	vb, _ := b.Manifest.DefaultVersion()
+	va, errA := a.Manifest.DefaultVersion()
+	vb, errB := b.Manifest.DefaultVersion()
+	switch {
+	case errA != nil && errB != nil:
+		return 0
+	case errA != nil:
+		return -1
+	case errB != nil:
+		return 1
+	}
 	return opentofu.Compare(va, vb)
 }
 
-// ApplyUpgrade applies the template of a record with each OpenTofu of the pak's terraform_upgrade_path that is newer
-// than the one that wrote the state, up to the pak's default version. The record must describe the binding or the
-// instance after the upgrade; ApplyUpgrade does not change it. The stored record names the versions of the last step
-// that began, and has no Failure.
+// ApplyUpgrade applies the template of a record with OpenTofu versions of the pak's terraform_upgrade_path, one after
+// the other, up to the pak's default version. Without an apply, the result is nil. The first version depends on the one
+// that wrote the state and on the condition (see ConditionOf):
+//   - A version older than the default one wrote the state: the next version in the path or, unless the condition is
+//     Complete, the version that wrote the state, if it is in the path.
+//   - The default version wrote the state: that version alone if the condition is Changing, because the last apply
+//     failed, and otherwise none.
+//   - A newer or an unknown version wrote the state: none.
 //
-// space is the open workspace, and state its stored state, which must not be nil. If there is nothing to upgrade,
-// ApplyUpgrade applies nothing and returns nil. If a step fails, its error is returned with the versions, and the next
-// ApplyUpgrade begins with that step. The errors are those of Manager.Installation, of preparing the template and of
-// ApplyNewRecord, and an error if the pak has no default version or the upgrade path does not lead to it.
+// space is the open workspace, and state is its stored state, which must not be nil. The record must describe the
+// binding or the instance after the upgrade; ApplyUpgrade does not change it. The record that is stored in the state
+// afterwards names the versions of the last step whose apply began, and has no Failure; it is unchanged if no apply
+// began.
+//
+// If a step fails, its error is returned with the versions, later steps are not run, and the next ApplyUpgrade begins
+// with the failed step. The errors are those of Manager.Installation, of preparing the template and of ApplyNewRecord,
+// for example a *LostResourcesError. It is also an error if the pak has no default version, whichever version wrote the
+// state, or if an upgrade is necessary and the upgrade path does not lead to the default version.
 func (m *Manager) ApplyUpgrade(
 	ctx context.Context, space *workspace.Workspace, state *statestore.State, pak *brokerpak.Pak, record *StateRecord,
 ) error {
@@ -224,10 +260,11 @@ func (m *Manager) ApplyUpgrade(
 	return nil
 }
 
-// upgradeTo applies the template of a record with one OpenTofu version of a pak. The stored record names that version
-// and the providers, and has no Failure; the caller's record does not change. The errors are those of Installation, of
-// preparing the template, and of ApplyNewRecord. An error of preparing the template also names the recorded providers
-// that no pak has.
+// upgradeTo applies the template of a record in the open workspace with the OpenTofu of the pak that has this version,
+// such as "1.10.6". The record that it stores in the state names the pak, that version and its providers, and has no
+// Failure; the caller's record does not change, because it is passed by value. upgradeTo returns an error if the
+// OpenTofu cannot be installed or the template cannot be prepared, and the errors of ApplyNewRecord. An error of
+// preparing the template also names the recorded providers that no pak has.
 func (m *Manager) upgradeTo(
 	ctx context.Context, space *workspace.Workspace, pak *brokerpak.Pak, record StateRecord, version string,
 ) error {
@@ -249,10 +286,13 @@ func (m *Manager) upgradeTo(
 }
 
 // ApplyNewRecord replaces provider addresses in the state according to the pak's terraform_state_provider_replacements,
-// stores a record in the open workspace space, and applies its prepared template as ApplyRecord does with a record that
-// is already stored. If the apply of the template fails, the new addresses and the record stay in the state. A record
-// that names lost resources is not stored. The errors are those of Workspace.ReplaceProviders, StateRecord.Encode and
-// ApplyRecord.
+// stores the record in the open workspace space, and applies the prepared template of the record with the recorded
+// inputs. The pak is used only for the replacements. ApplyNewRecord sets the record's Format, Adapter and UpdatedAt, as
+// StateRecord.Encode does. ApplyRecord, by contrast, expects a record that the workspace already has.
+//
+// If the apply of the template fails, the new addresses and the record stay in the state. If the record names lost
+// resources, only the addresses are replaced, and the error is a *LostResourcesError. The other errors are those of
+// Workspace.ReplaceProviders, of StateRecord.Encode and of ApplyRecord.
 func (m *Manager) ApplyNewRecord(
 	ctx context.Context, space *workspace.Workspace, prepared *templates.Prepared,
 	record *StateRecord, pak *brokerpak.Pak,
@@ -266,12 +306,16 @@ func (m *Manager) ApplyNewRecord(
 	return m.ApplyRecord(ctx, space, prepared, record)
 }
 
-// upgradePath returns the OpenTofu versions of a pak with which a state must be applied that the version from wrote, in
-// order. These are the versions of terraform_upgrade_path above from, and from itself if it is in that path and the
-// condition of the binding or the instance is not Complete. If from is the pak's default version, the result is only
-// that version if the condition is Changing, because the last apply then failed, and empty otherwise. It is also empty
-// if from is newer. upgradePath returns an error if the pak has no default version or the upgrade path does not lead to
-// it.
+// upgradePath returns the OpenTofu versions of a pak, such as "1.10.6", with which a state must be applied that the
+// version from wrote, in ascending order. condition is that of the binding or the instance.
+//
+// If from is older than the pak's default version, these are the versions of terraform_upgrade_path above from, and
+// from itself if it is in that path and condition is not Complete. If the default version is not among them,
+// upgradePath returns nil and an error. If from is the default version and condition is Changing, because the last
+// apply failed, the result is only that version. Otherwise, also if from is not a version, the result is nil without an
+// error, and the path is not checked.
+//
+// It is always an error if the pak has no default version.
 func upgradePath(pak *brokerpak.Pak, from string, condition Condition) ([]string, error) {
 	target, err := pak.Manifest.DefaultVersion()
 	if err != nil {

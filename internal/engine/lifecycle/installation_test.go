@@ -39,6 +39,23 @@ var _ = Describe("the service of a binding", func() {
 	})
 })
 
+var _ = Describe("the OpenTofu that reads the states of a missing pak", func() {
+	It("is the newest of all paks, and paks without OpenTofu are older than all others", func() {
+		pak := func(versions ...string) *brokerpak.Pak {
+			p := &brokerpak.Pak{Manifest: brokerpak.Manifest{Name: "other"}}
+			for _, version := range versions {
+				p.Manifest.Binaries = append(p.Manifest.Binaries, brokerpak.Binary{Name: "tofu", Version: version})
+			}
+			return p
+		}
+		none := pak()
+		Expect(lifecycle.TofuFor([]*brokerpak.Pak{none, pak("1.9.0")}, "missing", "1")).To(Equal("1.9.0"))
+		Expect(lifecycle.TofuFor([]*brokerpak.Pak{pak("1.9.0"), none, pak("1.10.10")}, "missing", "1")).
+			To(Equal("1.10.10"))
+		Expect(lifecycle.TofuFor([]*brokerpak.Pak{none}, "missing", "1")).To(BeEmpty())
+	})
+})
+
 var _ = Describe("a provider that the recorded pak lacks", func() {
 	It("is taken from another pak, in the newest version if none has the recorded one, "+
 		"unless an unreadable pak may contain it", func(ctx context.Context) {
