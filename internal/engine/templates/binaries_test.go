@@ -82,7 +82,7 @@ var _ = Describe("VerifyBinaries", func() {
 		record := filepath.Join(cacheDir, "prepared/.binaries.json")
 		Expect(cache.VerifyBinaries(ctx, installation)).To(Succeed())
 		whole := read(record)
-		for _, damaged := range []string{"", string(whole[:len(whole)/2])} {
+		for _, damaged := range []string{"", "null", string(whole[:len(whole)/2])} {
 			Expect(os.WriteFile(record, []byte(damaged), 0o600)).To(Succeed())
 			Expect(cache.VerifyBinaries(ctx, installation)).To(Succeed())
 			Expect(read(record)).To(Equal(whole))

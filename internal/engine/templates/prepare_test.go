@@ -134,7 +134,7 @@ locals { x = var.extra }
 		},
 		Entry("whose tofu is missing",
 			func(i *opentofu.Installation, dir string) { i.Binary = filepath.Join(dir, "tofu") },
-			"looking for OpenTofu"),
+			"finding OpenTofu"),
 		Entry("whose tofu is a directory", func(i *opentofu.Installation, dir string) { i.Binary = dir },
 			"regular file"),
 		Entry("whose tofu may not be executed", func(i *opentofu.Installation, dir string) {
