@@ -17,7 +17,9 @@ import (
 	"service-adapter/internal/record"
 )
 
-// certificateFlags holds the flags of `certificates`. check must be called before run.
+// A certificateFlags holds the flags of the command `certificates`, which select instances, the time to look ahead, and
+// the server or authorities to compare with. check must be called before run. The zero value selects no instance, and
+// check and run return errors for it.
 type certificateFlags struct {
 	// all selects every service instance, and service and plan restrict it to those with these names; "" means any.
 	all           bool
@@ -33,7 +35,15 @@ type certificateFlags struct {
 }
 
 // newCertificates returns the command `certificates`, which lists the certificates of service instances and their
-// bindings, those that expire soon, and the bindings that must be created again because of their authorities.
+// bindings, those that expire soon, and the bindings that must be created again because of their authorities. The
+// instances are selected by ids, which are the arguments, or with --all and filters. Only with --broker-config is the
+// Director asked, and only with --server or --ca are bindings compared with a server or with authorities. streams
+// receive the list as text or with --json as JSON, and the progress and a summary.
+//
+// The command returns a usageError for an invalid command line. It returns another error if the operator cannot be
+// opened, if a file of the flags cannot be used, if the server of --server cannot be asked, if the states cannot be
+// listed, if certificates could not be read or asked for, or if the output cannot be written. Otherwise it returns
+// errFindings if a certificate is due or a binding must be created again.
 func newCertificates(streams Streams) *cobra.Command {
 	var flags certificateFlags
 	command := &cobra.Command{
@@ -75,9 +85,10 @@ docs/operations/rotate-a-certificate-authority.md has the procedure.` +
 	})
 }
 
-// check returns an error, which setArgumentChecks turns into a usage error, if the arguments select no instances, or if
-// they contradict the flags or the flags each other. ids are the ids of instances. Exactly one of ids and --all is
-// required, a filter requires --all, and --server requires exactly one id and excludes --ca.
+// check returns an error if the command line is invalid, and nil otherwise. ids are the arguments of the command, the
+// ids of instances. It is an error if both ids and --all are present or neither is, if --service or --plan is set
+// without --all, if --server and --ca are both set, or if --server is set without exactly one id. The errors are plain
+// errors, which setArgumentChecks turns into usageErrors. The values of the flags are not checked.
 func (f *certificateFlags) check(ids []string) error {
 	switch {
 	case f.all && len(ids) > 0:
@@ -95,10 +106,17 @@ func (f *certificateFlags) check(ids []string) error {
 	}
 }
 
-// run surveys the selected instances and writes the report; see certificateFlags.report for the output and its errors.
-// It also returns a usage error if --expires-within is not an age or if --service or --plan names nothing that exists,
-// and another error if a file of the flags cannot be used, if the server of --server cannot be asked, if the state
-// backend cannot be read, or if ctx ends. Progress is written to standard error.
+// run surveys the selected instances and writes the report to standard output, and progress and a summary to standard
+// error. ids are the ids of the instances, and are empty with --all. The Director is asked only with --broker-config.
+//
+// run returns a usageError if --expires-within is not an age or if --service or --plan names nothing that exists. It
+// returns another error if a file of the flags cannot be used, if the server of --server cannot be asked, if the state
+// backend cannot be read, if no pak has a usable OpenTofu, if ctx ends, or if the report cannot be written.
+//
+// run writes the report and returns an error if it is incomplete: if certificates of an instance or binding could not
+// be read or asked for, if the state backend contains no item of an id and no Director is asked, or if the Director
+// cannot list its deployments. Otherwise it returns errFindings if a certificate is due or a binding must be created
+// again, and nil if not.
 func (f *certificateFlags) run(ctx context.Context, streams Streams, operator *states.Operator, ids []string) error {
 	within, err := parseAge("expires-within", f.expiresWithin)
 	if err != nil {
@@ -135,9 +153,14 @@ func (f *certificateFlags) run(ctx context.Context, streams Streams, operator *s
 	return f.report(streams, survey, reference)
 }
 
-// addStored adds the bindings and instances in the state backend to a survey, with progress on standard error. It
-// returns a usage error if neither a pak, nor the operator's configuration, nor a stored item has the service or the
-// plan of the flags, and another error if the state backend cannot be read or ctx ends.
+// addStored adds the bindings and instances in the state backend to survey, which leaves out those that its options
+// exclude. It writes its progress to standard error. A single state that cannot be read is not an error; the survey
+// records it. Reading may delete empty workspaces; see lifecycle.Manager.Walk.
+//
+// addStored returns a usageError if the service or the plan of the flags is unknown, that is, if neither a readable pak
+// nor a stored item has it, nor, for a plan, the operator's configuration or environment adds it; with --service the
+// plan must be one of that service. It returns another error if the state backend cannot be read, if no pak has a
+// usable OpenTofu, or if ctx ends. After an error the survey may contain items.
 func (f *certificateFlags) addStored(
 	ctx context.Context, streams Streams, operator *states.Operator, survey *certificates.Survey,
 ) error {
@@ -158,10 +181,12 @@ func (f *certificateFlags) addStored(
 	return cmp.Or(checkName("service", f.service, services), checkName("plan", f.plan, plans))
 }
 
-// brokerFleet returns the Director of a broker, and the function that recognises the instances of the broker's service.
-// brokerConfig is the path of the broker's configuration file; for "" the result is nil. It returns an error if that
-// file cannot be read or is invalid, or if the address or the credentials of the Director in it are missing or
-// malformed. The Director is not asked yet.
+// brokerFleet returns a client for the Director of an on-demand broker, with the function that recognises the instances
+// of the broker's service. operator supplies the services of the paks for that function, and must not be closed while
+// it is used. brokerConfig is the path of the broker's configuration file, broker.yml; for "" the result is nil without
+// an error. brokerFleet returns nil and an error if that file cannot be read or is invalid, if the address or the
+// credentials of the Director in it are missing or malformed, or if its CA certificate is set and contains no
+// certificate. The Director is not asked yet.
 func brokerFleet(operator *states.Operator, brokerConfig string) (*certificates.Fleet, error) {
 	if brokerConfig == "" {
 		return nil, nil //nolint:nilnil // nil means that no Director is asked
@@ -178,8 +203,11 @@ func brokerFleet(operator *states.Operator, brokerConfig string) (*certificates.
 	return &certificates.Fleet{Director: client, Owns: owns}, nil
 }
 
-// reference returns the server or the authorities of the flags, or nil if bindings are not compared with any. The
-// errors are those of certificates.Dial and certificates.ReadAuthorities.
+// reference returns the server of --server or the authorities in the file of --ca, with which bindings are compared. It
+// returns nil without an error if neither flag is set. For --server it connects to the server, and returns nil and an
+// error if the address is not HOST:PORT, if the server cannot be reached within ten seconds, does not use TLS or
+// presents a malformed certificate, or if ctx ends. For --ca it returns nil and an error if the file cannot be read,
+// contains no certificate in PEM, or contains a malformed one. Certificates are not verified.
 func (f *certificateFlags) reference(ctx context.Context) (*certificates.Reference, error) {
 	switch {
 	case f.server != "":
@@ -191,10 +219,11 @@ func (f *certificateFlags) reference(ctx context.Context) (*certificates.Referen
 	}
 }
 
-// report writes the report of a survey to standard output, and a summary to standard error. It returns an error if
-// certificates of an instance or a binding could not be read or asked for, or if the output cannot be written, and
-// otherwise errFindings if a certificate is due, or if a binding has another authority than the newest one or is not
-// trusted. reference is nil without a comparison.
+// report writes the instances of a finished survey to standard output, as text or JSON, and problems and a summary to
+// standard error. reference is that of the comparison, or nil without a comparison. report returns an error if the
+// output cannot be written, and also if certificates of an instance or a binding could not be read or asked for, or if
+// instances may be missing. Otherwise it returns errFindings if a certificate is due, or if a binding has another
+// authority than the newest one or is not trusted, and nil in all other cases.
 func (f *certificateFlags) report(
 	streams Streams, survey *certificates.Survey, reference *certificates.Reference,
 ) error {
@@ -227,13 +256,13 @@ func (f *certificateFlags) report(
 	}
 	say(streams, fmt.Sprintf("%s, %s due", counted(len(instances), "instance"), counted(due, "certificate")))
 	if failed > 0 {
-		return fmt.Errorf("the certificates of %s are not completely known", counted(failed, "instance or binding"))
+		return fmt.Errorf("some certificates could not be read, in %d of the instances and bindings", failed)
 	}
 	return findingsError(due+rebind > 0)
 }
 
-// otherAuthorities returns the ids of the bindings that have another authority than the newest one, in the order of
-// bindings, and nil if there are none. See certificates.Binding.OtherAuthority.
+// otherAuthorities returns the ids of the bindings whose OtherAuthority is set: those that lack an authority that the
+// newest binding of their instance has. The ids are in the order of bindings. The result is nil if there are none.
 func otherAuthorities(bindings []certificates.Binding) (ids []string) {
 	for _, binding := range bindings {
 		if binding.OtherAuthority {
@@ -243,8 +272,9 @@ func otherAuthorities(bindings []certificates.Binding) (ids []string) {
 	return ids
 }
 
-// untrusted returns the ids of the bindings that do not trust the real server or authority of a comparison, in the
-// order of bindings, and nil if there are none. A binding that was not compared is not one of them.
+// untrusted returns the ids of the bindings whose Trusted is false: those that do not trust the real server or lack a
+// real authority of a comparison. The ids are in the order of bindings. The result is nil if there are none. A binding
+// that was not compared, whose Trusted is nil, is not one of them.
 func untrusted(bindings []certificates.Binding) (ids []string) {
 	for _, binding := range bindings {
 		if binding.Trusted != nil && !*binding.Trusted {

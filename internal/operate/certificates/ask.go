@@ -14,7 +14,9 @@ import (
 	"service-adapter/internal/record"
 )
 
-// A Fleet is the Director of an on-demand broker, with a function that recognises the broker's service instances.
+// A Fleet is a client for the Director of an on-demand broker, with a function that recognises the broker's service
+// instances by the records in their manifests. Both fields must be set. Survey.Ask asks the Director of a Fleet for
+// certificates.
 type Fleet struct {
 	Director *director.Client
 	// Owns reports whether an instance with this record belongs to a service of the broker.
@@ -24,25 +26,30 @@ type Fleet struct {
 // requestsAtOnce is the number of instances about which the Director is asked at the same time.
 const requestsAtOnce = 8
 
-// Ask asks the Director for the certificates of each instance in the survey. Without Options.IDs, it also adds the
-// instances that only the Director knows: the deployments of service instances whose manifests have a record that the
-// fleet owns. Deployments without a record are left out, because they belong to other adapters.
+// Ask asks the Director of fleet for the certificates of each instance in the survey. Without Options.IDs, it also adds
+// the instances that only the Director knows: the deployments whose names begin with "service-instance_", whose
+// manifests have a record that the fleet owns, and whose service and plan the options permit. Deployments without a
+// record are left out, because they belong to other adapters. A deployment whose manifest cannot be read is added with
+// an Error, because its service is unknown.
 //
-// A request that fails is an error of its instance. If the deployments cannot be listed, that is one of Survey.Errors,
-// and only the instances in the survey are asked about. An instance that only the Director knows and that is deleted
-// meanwhile is left out. Ask calls progress, which may be nil, after each instance. It returns an error only if ctx
-// ends.
+// If a request for an instance fails, the reason is added to the Error of the instance. If the deployments cannot be
+// listed, the reason is added to Survey.Errors, and only the instances in the survey are asked about. An instance that
+// only the Director knows and that is deleted meanwhile is left out. Several requests run at the same time. Ask calls
+// progress, which may be nil, after each instance, and not concurrently.
+//
+// Ask returns an error only if ctx ends. The survey is incomplete then: instances that only the Director knows are
+// missing, and others may have an Error because of ctx.
 func (s *Survey) Ask(ctx context.Context, fleet Fleet, progress lifecycle.Progress) error {
 	before := s.listDeployments(ctx, fleet)
 	var asked []*Instance
 	for _, instance := range s.instances {
 		asked = append(asked, instance)
 	}
-	known := func(name string) bool {
+	isInSurvey := func(name string) bool {
 		return slices.ContainsFunc(asked, func(instance *Instance) bool { return instance.Deployment == name })
 	}
 	if len(s.options.IDs) == 0 {
-		deployed := slices.DeleteFunc(slices.Clone(before), known)
+		deployed := slices.DeleteFunc(slices.Clone(before), isInSurvey)
 		for _, name := range deployed {
 			asked = append(asked, &Instance{ID: strings.TrimPrefix(name, deploymentPrefix), Deployment: name})
 		}
@@ -76,8 +83,9 @@ func (s *Survey) Ask(ctx context.Context, fleet Fleet, progress lifecycle.Progre
 	return nil
 }
 
-// listDeployments returns the names of the deployments of service instances. If the Director cannot be asked for them,
-// it adds the reason to Errors and returns nil. It does not ask, and returns nil, if Options.IDs select the instances.
+// listDeployments asks the Director of fleet for its deployments and returns the names of those of service instances,
+// which begin with "service-instance_". If the Director cannot be asked, it adds the reason to s.Errors and returns
+// nil. If Options.IDs select the instances, it sends no request and returns nil.
 func (s *Survey) listDeployments(ctx context.Context, fleet Fleet) []string {
 	if len(s.options.IDs) > 0 {
 		return nil
@@ -90,11 +98,14 @@ func (s *Survey) listDeployments(ctx context.Context, fleet Fleet) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, deploymentPrefix) })
 }
 
-// ask asks the Director for the certificates of an instance, and sets Reported or Error of the instance. If the state
-// backend does not contain the instance and the options do not name it, ask reads its manifest first, and sets Service
-// and Plan. ask reports whether the instance belongs to the survey. It returns false for a manifest without a record,
-// or with one that the fleet does not own or the options exclude, and true after an error. It does not change the
-// survey.
+// ask asks the Director of fleet for the certificates of the deployment of an instance, and changes the instance: it
+// appends to Reported, or adds the reason to Error if a request fails or the manifest cannot be read. If the state
+// backend contains neither the instance nor a binding of it, and Options.IDs is empty, ask first reads its manifest,
+// and sets Service and Plan from the record in it.
+//
+// ask reports whether the instance belongs to the survey. It returns false for a manifest without a record, or with one
+// that the fleet does not own or whose service or plan the options exclude. It returns true after an error. It does not
+// change s, so that calls for different instances may be concurrent.
 func (s *Survey) ask(ctx context.Context, fleet Fleet, instance *Instance) bool {
 	if !instance.stored && len(s.options.IDs) == 0 {
 		manifest, err := fleet.Director.Manifest(ctx, instance.Deployment)
@@ -124,7 +135,7 @@ func (s *Survey) ask(ctx context.Context, fleet Fleet, instance *Instance) bool 
 	return true
 }
 
-// textError returns an error with this text, or nil for "".
+// textError returns an error whose message is text, or nil if text is "".
 func textError(text string) error {
 	if text == "" {
 		return nil
@@ -132,9 +143,11 @@ func textError(text string) error {
 	return errors.New(text)
 }
 
-// dropDeleted removes the instances with an error that only the Director knew, and whose deployments it no longer has.
-// before are the deployments that it had. dropDeleted asks the Director for its deployments only if there are such
-// instances. If they cannot be listed again, no instance is removed, so that the errors are reported.
+// dropDeleted removes from the survey the instances that were deleted during Ask: those with an Error of which the
+// state backend contains neither the instance nor a binding, whose deployments are in before, and whose deployments the
+// Director of fleet no longer has. before are the names of the deployments that the Director had when Ask began.
+// dropDeleted sends a request only if there are such candidates. If the deployments cannot be listed, no instance is
+// removed and no error is recorded, so that the existing errors are reported.
 func (s *Survey) dropDeleted(ctx context.Context, fleet Fleet, before []string) {
 	failed := func(instance *Instance) bool {
 		return instance.Error != "" && !instance.stored && slices.Contains(before, instance.Deployment)

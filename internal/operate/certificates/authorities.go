@@ -18,9 +18,10 @@ import (
 	"time"
 )
 
-// authorities returns the fingerprints of the authorities whose certificates the binding contains, and the authorities
-// that signed its other certificates, in the form of Certificate.Authority, which is not always a fingerprint. Both
-// lists are sorted and without duplicates, and nil if there are none.
+// authorities returns two lists about the certificates of a binding. trusted are the fingerprints of its certificates
+// of authorities. signedBy are the authorities that signed its other certificates, in the form of
+// Certificate.Authority: a fingerprint, "key id HEX", or the name of the issuer. Both lists are sorted and without
+// duplicates. A list is nil if the binding has no certificates of that kind.
 func (b *Binding) authorities() (trusted, signedBy []string) {
 	for _, certificate := range b.Certificates {
 		if certificate.IsAuthority {
@@ -34,10 +35,15 @@ func (b *Binding) authorities() (trusted, signedBy []string) {
 	return slices.Compact(trusted), slices.Compact(signedBy)
 }
 
-// group sorts the bindings by the time of their creation, sets Groups of the instance, sets OtherAuthority of each
-// binding with certificates, and marks superseded certificates. Bindings without certificates are in no group. The
-// groups are sorted by their newest bindings, the newest first, and the ids in a group by the time of creation, the
-// oldest first.
+// group sorts i.Bindings by the time of their creation and then by id, and sets i.Groups to the sets of bindings with
+// equal authorities. The authorities of a binding are those whose own certificates it contains, and those that signed
+// its other certificates. Groups are sorted by their newest bindings, the newest first, and the ids in a group by the
+// time of creation, the oldest first. Bindings without certificates are in no group.
+//
+// group also sets OtherAuthority of each binding with certificates: it is true if the binding lacks an authority of the
+// newest binding. In a binding that lacks none, group marks each authority's own certificate that the newest binding
+// does not contain as superseded and not due. Other certificates in the binding are not changed, even if such an
+// authority signed them. The binding that counts as the newest is the newest one with certificates.
 func (i *Instance) group() {
 	slices.SortFunc(i.Bindings, func(a, b Binding) int {
 		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID))
@@ -69,8 +75,9 @@ func (i *Instance) group() {
 	}
 }
 
-// supersede marks the certificates of authorities that newest, the group of the newest binding, does not contain as
-// superseded and not due. Certificates that are not those of authorities are not changed.
+// supersede changes the binding: it marks its certificates of authorities that newest, the group of the newest binding,
+// does not contain as superseded and not due. Certificates that are not those of authorities are not changed. The
+// caller calls it only for a binding that has all authorities of newest.
 func (b *Binding) supersede(newest *Group) {
 	for at := range b.Certificates {
 		certificate := &b.Certificates[at]
@@ -80,13 +87,15 @@ func (b *Binding) supersede(newest *Group) {
 	}
 }
 
-// containsAll reports whether a list contains all wanted texts, in any order. It returns true if none is wanted.
+// containsAll reports whether list contains every text in wanted, in any order. It returns true if wanted is empty.
+// Duplicates in wanted do not matter.
 func containsAll(list, wanted []string) bool {
 	return !slices.ContainsFunc(wanted, func(text string) bool { return !slices.Contains(list, text) })
 }
 
-// A Reference is the real server, or the real authorities, with which bindings are compared. Dial and ReadAuthorities
-// return one.
+// A Reference is the real server, or the real authorities of a file, with which the bindings of a survey are compared;
+// see Survey.Compare. Dial returns a Reference to a server, and ReadAuthorities one to authorities. The zero value is
+// not a valid reference.
 type Reference struct {
 	// Name is the address of the server or the path of the file.
 	Name string
@@ -94,13 +103,14 @@ type Reference struct {
 	chain, authorities []*x509.Certificate
 }
 
-// IsServer reports whether bindings are compared with the certificate that a server presented, and not with the
-// authorities of a file.
+// IsServer reports whether the reference is the certificate that a server presented. It returns false for the
+// authorities of a file, and for the zero value.
 func (r *Reference) IsServer() bool { return r.chain != nil }
 
-// ReadAuthorities returns a reference to the authorities in a file of PEM certificates. A binding is trusted if it
-// contains each of them. ReadAuthorities returns an error if the file cannot be read, contains no certificate, or
-// contains one that cannot be read.
+// ReadAuthorities returns a reference to the authorities in the file of PEM certificates at path. The Name of the
+// reference is path. In a comparison, a binding is trusted if it contains every certificate of the file. The
+// certificates are not verified, and are not required to be those of authorities. ReadAuthorities returns an error if
+// the file cannot be read, contains no certificate in PEM, or contains a malformed one.
 func ReadAuthorities(path string) (*Reference, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
 	if err != nil {
@@ -125,11 +135,16 @@ func ReadAuthorities(path string) (*Reference, error) {
 // handshakeTimeout limits connecting to a server and its TLS handshake.
 const handshakeTimeout = 10 * time.Second
 
-// Dial returns a reference to the TLS server at HOST:PORT. A binding is trusted if the authorities in it verify the
-// certificate that the server presents; the names in that certificate are not compared with the host. Dial sends
-// nothing but the handshake, and the request for TLS of PostgreSQL's or MySQL's protocol if the server does not begin
-// with TLS. It returns an error if the address is malformed, if the server cannot be reached or does not use TLS, if it
-// does not answer within handshakeTimeout, or if ctx ends.
+// Dial connects to the TLS server at address and returns a reference to the certificates that the server presents: its
+// own and those of intermediate authorities. The Name of the reference is address. In a comparison, a binding is
+// trusted if the authorities in it verify the server's own certificate; the names in that are not compared with the
+// host. The server must support TLS 1.2 or later.
+//
+// Dial sends only the TLS handshake. If that fails, Dial connects once more and first sends a request for TLS: that of
+// MySQL's protocol if the first answer was not TLS, and otherwise that of PostgreSQL's.
+//
+// It returns an error if address does not have the form HOST:PORT, if the server cannot be reached, does not use TLS or
+// presents a malformed certificate, if both attempts together take more than ten seconds, or if ctx ends.
 func Dial(ctx context.Context, address string) (*Reference, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, fmt.Errorf("%q must be HOST:PORT: %w", address, err)
@@ -145,7 +160,10 @@ func Dial(ctx context.Context, address string) (*Reference, error) {
 		if errors.As(err, &noRecord) {
 			request = requestMySQLTLS
 		}
-		if fallback, fallbackErr := presented(ctx, address, request); fallbackErr == nil {
+		fallback, fallbackErr := presented(ctx, address, request)
+		if fallbackErr != nil {
+			err = fmt.Errorf("%w; with the request for TLS of PostgreSQL or MySQL: %w", err, fallbackErr)
+		} else {
 			chain, err = fallback, nil
 		}
 	}
@@ -155,10 +173,14 @@ func Dial(ctx context.Context, address string) (*Reference, error) {
 	return &Reference{Name: address, chain: chain}, nil
 }
 
-// presented connects to a server, calls request with the connection unless it is nil, and returns the certificates that
-// the server presents in a TLS handshake, without verifying them. It returns them also if the handshake fails
-// afterwards, for example because the server requires a certificate of the client. It returns an error if the server
-// cannot be reached, if request fails, if the handshake fails before the server presents certificates, or if ctx ends.
+// presented connects to the server at address, HOST:PORT, calls request with the connection, and returns the
+// certificates that the server presents in a TLS handshake, that of the server first, without verifying them. request
+// asks for TLS in the server's own protocol; it may be nil. While request runs, only the deadline of ctx interrupts it,
+// not a cancellation. presented closes the connection.
+//
+// If the handshake fails after the server presented its certificates, for example because the server requires a
+// certificate of the client, presented returns them without an error. It returns an error if the server cannot be
+// reached, if request fails, if the handshake fails or ctx ends before that point, or if a certificate is malformed.
 func presented(ctx context.Context, address string, request func(net.Conn) error) ([]*x509.Certificate, error) {
 	connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -197,8 +219,10 @@ func presented(ctx context.Context, address string, request func(net.Conn) error
 	return chain, nil
 }
 
-// requestPostgresTLS sends the request for TLS of PostgreSQL's protocol and reads the answer. It returns an error if
-// the server does not accept it, or if the connection ends or its deadline passes before the answer.
+// requestPostgresTLS sends the request for TLS of PostgreSQL's protocol on a new connection and reads the answer, after
+// which the caller begins the TLS handshake. It returns an error if the answer is any other than acceptance, because
+// the server does not use TLS, or if the connection ends or its deadline passes before the answer. It does not close
+// the connection.
 func requestPostgresTLS(connection net.Conn) error {
 	answer := make([]byte, 1)
 	_, err := connection.Write([]byte{0, 0, 0, 8, 4, 210, 22, 47}) // the length, and the code 80877103
@@ -211,9 +235,10 @@ func requestPostgresTLS(connection net.Conn) error {
 	return err
 }
 
-// requestMySQLTLS reads the greeting of MySQL's protocol and sends the request for TLS, as an SSLRequest packet of
-// protocol 4.1. It returns an error if the server sends another greeting, or one that does not offer TLS, or if the
-// connection ends or its deadline passes.
+// requestMySQLTLS reads the greeting of MySQL's protocol on a new connection and sends the request for TLS, an
+// SSLRequest packet of protocol 4.1, after which the caller begins the TLS handshake. It returns an error if the server
+// sends another greeting, or one that does not offer TLS, or if the connection ends or its deadline passes. It does not
+// close the connection.
 func requestMySQLTLS(connection net.Conn) error {
 	const (
 		protocol           = 10 // the first byte of every greeting since MySQL 3.21
@@ -244,9 +269,12 @@ func requestMySQLTLS(connection net.Conn) error {
 	return err
 }
 
-// Compare compares all bindings in the survey with a reference and sets their Trusted. A binding that does not contain
-// the certificate of an authority keeps a Trusted of nil. If the reference is a server, Compare also sets Server of
-// each instance.
+// Compare compares all bindings of the instances in the survey with a reference and sets their Trusted: for a server,
+// whether the authorities in the binding verify the certificate of the server, and for a file, whether the binding
+// contains all certificates of the file. A binding that contains no certificate of an authority is not compared, and
+// its Trusted stays nil. Compare also sets Server of each instance: to the certificates that the server presented, and
+// to nil for a file. reference must not be nil. Bindings that are added later, and those in s.Unreadable, are not
+// compared.
 func (s *Survey) Compare(reference *Reference) {
 	var server []Certificate
 	for _, certificate := range reference.chain {
@@ -268,8 +296,10 @@ func (s *Survey) Compare(reference *Reference) {
 	}
 }
 
-// trustedBy reports, for a server, whether the authorities among the certificates verify the certificate that the
-// server presented, and for a file whether the certificates contain all authorities of the file.
+// trustedBy compares certificates, those of one binding, with the reference. For a server, it reports whether the
+// authorities among the certificates verify the certificate that the server presented, together with the intermediate
+// certificates that the server presented, at the current time and without a comparison of names. For a file, it reports
+// whether certificates contain all certificates of the file.
 func (r *Reference) trustedBy(certificates []Certificate) bool {
 	if !r.IsServer() {
 		return !slices.ContainsFunc(r.authorities, func(wanted *x509.Certificate) bool {

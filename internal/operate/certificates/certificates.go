@@ -1,6 +1,6 @@
 // Package certificates surveys the certificates of service instances and bindings: those that the Director reports for
 // deployments, and those in the credentials of bindings and in the outputs of instances. It finds the bindings that
-// must be made again after a rotation of a certificate authority.
+// must be created again after a rotation of a certificate authority.
 //
 // Which authority signs cannot be known from stored data. A survey therefore compares the bindings of an instance with
 // its newest binding, or, if the caller supplies it, with a real server or authority.
@@ -16,8 +16,10 @@ import (
 	"service-adapter/internal/engine/lifecycle"
 )
 
-// Options select the instances that a survey contains, and the certificates that it considers due. The zero value
-// selects all instances.
+// Options select the instances that a survey contains, by id, service and plan, and define which certificates the
+// survey considers due: those that expire before Now plus ExpiresWithin. An instance must pass all of IDs, Service and
+// Plan that are not empty. With the zero value a survey contains all instances, and no certificate is due, because Now
+// is the zero time.
 type Options struct {
 	// IDs are the ids of the instances. Without any, the survey contains all instances.
 	IDs []string
@@ -28,9 +30,11 @@ type Options struct {
 	Now           time.Time
 }
 
-// A Survey collects the certificates of instances: Add those in states first, then call AddSelected, Ask the Director
-// and Compare with a reference, and read Instances last. AddSelected, Ask and Compare may be omitted. It is not safe
-// for concurrent use.
+// A Survey collects the certificates of service instances and their bindings. Its methods must be called in this order:
+// Add for each item in the state backend, AddSelected, Ask for the certificates that the Director knows, Compare with a
+// reference, and Instances for the result. AddSelected, Ask and Compare may be omitted. The methods add to Unreadable
+// the bindings whose instances are unknown, and to Errors the reasons why instances may be missing. New returns a
+// Survey; the zero value cannot be used. A Survey is not safe for concurrent use.
 type Survey struct {
 	options   Options
 	scanner   *scanner
@@ -41,15 +45,19 @@ type Survey struct {
 	Errors []string
 }
 
-// New returns an empty survey of the certificates that the options select. No certificate is read or asked for yet.
+// New returns an empty survey. options select the instances that the survey accepts, and define which certificates are
+// due. No certificate is read and no Director is asked; the methods of the survey do that.
 func New(options Options) *Survey {
 	return &Survey{
 		options: options, scanner: newScanner(options.Now, options.ExpiresWithin), instances: map[string]*Instance{},
 	}
 }
 
-// An Instance is a service instance with its certificates and those of its bindings. Survey.Instances returns it;
-// Groups and the fields that depend on them are set by that call.
+// An Instance is a service instance with its certificates and those of its bindings, and an element of the JSON of
+// `certificates`. Survey.Instances returns it complete; before that call, Groups and the fields that depend on them,
+// such as OtherAuthority of a binding, are not set. A list of certificates is empty if there are none of its kind;
+// Bindings also contains bindings without certificates. Service and Plan are "" if they are not known. Error is the
+// reason why certificates of the instance itself are unknown, or "" if all are known.
 type Instance struct {
 	ID         string `json:"instance"`
 	Deployment string `json:"deployment,omitempty"`
@@ -72,7 +80,9 @@ type Instance struct {
 	stored bool // whether the state backend contains the instance or one of its bindings
 }
 
-// A Reported is a certificate that the Director reports. Name, Expiry and DaysLeft are those of the Director's answer.
+// A Reported is a certificate that the Director reports for a deployment: its name at the Director and its expiry, but
+// not its content. Name, Expiry and DaysLeft are those of the Director's answer. Due is computed by the survey, and is
+// true if the certificate has expired or expires within the time that the survey looks ahead.
 type Reported struct {
 	Name     string    `json:"name"`
 	Expiry   time.Time `json:"expiry"`
@@ -81,14 +91,17 @@ type Reported struct {
 	Due bool `json:"due"`
 }
 
-// A Binding is a binding with the certificates in its credentials.
+// A Binding is a binding of a service instance with the certificates in its credentials, and with the results of two
+// comparisons: OtherAuthority is set if the binding lacks an authority of the newest binding, and Trusted is the result
+// of the comparison with a Reference, or nil without one. A Binding with an Error may have certificates that the survey
+// could not read.
 type Binding struct {
 	ID           string        `json:"binding"`
 	CreatedAt    string        `json:"created_at,omitempty"`
 	Certificates []Certificate `json:"certificates,omitempty"`
 	// OtherAuthority reports that the binding lacks an authority that the newest binding of the instance has: it does
-	// not contain the certificate of an authority that the newest one contains, or none of its other certificates was
-	// signed by an authority that signed one of the newest binding. It is false without certificates.
+	// not contain the certificate of an authority that the newest one contains, or an authority that signed another
+	// certificate of the newest one signed none of its other certificates. It is false without certificates.
 	OtherAuthority bool `json:"other_authority"`
 	// Trusted is the result of the comparison with a real server or authority; see Survey.Compare. It is nil without a
 	// comparison, and if the binding does not contain the certificate of any authority.
@@ -97,7 +110,9 @@ type Binding struct {
 	Error string `json:"error,omitempty"`
 }
 
-// A Group is a set of bindings with the same authorities.
+// A Group is a set of bindings of one service instance whose certificates have the same authorities: they contain the
+// certificates of the same authorities, and the same authorities signed their other certificates. Newest marks the
+// group that contains the newest binding. Bindings are only named by their ids.
 type Group struct {
 	// Trusted are the fingerprints of the authorities whose certificates the bindings contain, sorted.
 	Trusted []string `json:"trusted,omitempty"`
@@ -110,9 +125,13 @@ type Group struct {
 }
 
 // Add adds a binding or an instance of the state backend, with its state, as Manager.Walk of package lifecycle passes
-// it. It ignores those that the options exclude; if the service and the plan are unknown, because the item cannot be
-// read, only Options.IDs exclude it. A binding whose instance is unknown as well is added to Unreadable, whatever the
-// options are. Certificates of the state that cannot be read become the Error of the binding or the instance.
+// it. For a binding, it also adds its instance if the survey does not contain that yet. Add ignores an item that the
+// options exclude. If the service and the plan are unknown, because the item cannot be read, only Options.IDs exclude
+// it. A binding whose instance is unknown is only added to s.Unreadable, whatever the options are, and its certificates
+// are not read.
+//
+// Otherwise, if the state, its record or a certificate in its outputs cannot be read, the reason becomes the Error of
+// the binding or the instance, which has the certificates that can be read. Add itself cannot fail.
 func (s *Survey) Add(stored *lifecycle.Stored) {
 	id := stored.InstanceID
 	if stored.Kind == lifecycle.Instance {
@@ -123,29 +142,29 @@ func (s *Survey) Add(stored *lifecycle.Stored) {
 		s.Unreadable = append(s.Unreadable, binding)
 		return
 	}
-	known := stored.Condition != lifecycle.Unreadable // service and plan are known
-	if !s.selects(id) || known && !s.matches(stored.Service, stored.Plan) {
+	readable := stored.Condition != lifecycle.Unreadable // so that service and plan are known
+	if !s.selects(id) || readable && !s.matches(stored.Service, stored.Plan) {
 		return
 	}
 	instance := s.instance(id)
 	instance.stored = true
 	instance.Deployment = cmp.Or(stored.Deployment, instance.Deployment)
 	instance.Service, instance.Plan = cmp.Or(instance.Service, stored.Service), cmp.Or(instance.Plan, stored.Plan)
-	var found []Certificate
+	var scanned []Certificate
 	var err error
 	if stored.State != nil {
-		found, err = s.scanner.scan(stored.State.Outputs)
+		scanned, err = s.scanner.scan(stored.State.Outputs)
 	}
 	failed := cmp.Or(stored.Error, errorText(err))
 	if stored.Kind == lifecycle.Instance {
-		instance.Outputs, instance.Error = found, failed
+		instance.Outputs, instance.Error = scanned, failed
 		return
 	}
-	binding.Certificates, binding.Error = found, failed
+	binding.Certificates, binding.Error = scanned, failed
 	instance.Bindings = append(instance.Bindings, binding)
 }
 
-// errorText returns the text of an error in one line, or "" for nil.
+// errorText returns the text of an error in one line, with "; " instead of each line break. It returns "" for nil.
 func errorText(err error) string {
 	if err == nil {
 		return ""
@@ -153,13 +172,15 @@ func errorText(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-// selects reports whether the options permit an instance with this id. Without Options.IDs they permit every id.
+// selects reports whether id is one of Options.IDs. It returns true for every id if Options.IDs is empty. Service and
+// plan are not considered; see matches.
 func (s *Survey) selects(id string) bool {
 	return len(s.options.IDs) == 0 || slices.Contains(s.options.IDs, id)
 }
 
-// matches reports whether the options permit an instance with this service and plan. An option of "" permits every
-// name.
+// matches reports whether an instance with this service and this plan, which are names, passes Options.Service and
+// Options.Plan. An option of "" permits every name. A name of "", which means that it is unknown, passes only an option
+// of "".
 func (s *Survey) matches(service, plan string) bool {
 	return (s.options.Service == "" || s.options.Service == service) &&
 		(s.options.Plan == "" || s.options.Plan == plan)
@@ -168,8 +189,8 @@ func (s *Survey) matches(service, plan string) bool {
 // deploymentPrefix begins the names of the deployments of service instances, before their ids.
 const deploymentPrefix = "service-instance_"
 
-// instance returns the instance with an id. If the survey does not contain it, instance adds it with the usual name of
-// its deployment.
+// instance returns the instance with an id in the survey. If the survey does not contain it, instance first adds a new
+// one whose Deployment is "service-instance_" and the id. The result is never nil. The options are not considered.
 func (s *Survey) instance(id string) *Instance {
 	if s.instances[id] == nil {
 		s.instances[id] = &Instance{ID: id, Deployment: deploymentPrefix + id}
@@ -177,8 +198,10 @@ func (s *Survey) instance(id string) *Instance {
 	return s.instances[id]
 }
 
-// AddSelected adds the instances of Options.IDs that the survey does not contain, so that they can be asked about.
-// askDirector says that Ask will be called; otherwise each instance that the state backend does not know gets an error.
+// AddSelected adds the instances of Options.IDs that the survey does not contain, so that Ask asks the Director about
+// them. It does nothing if Options.IDs is empty. askDirector says that Ask will be called. If it is false, each
+// instance of Options.IDs of which the state backend contains neither the instance nor a binding gets an Error that
+// says so.
 func (s *Survey) AddSelected(askDirector bool) {
 	for _, id := range s.options.IDs {
 		if instance := s.instance(id); !instance.stored && !askDirector {
@@ -187,9 +210,10 @@ func (s *Survey) AddSelected(askDirector bool) {
 	}
 }
 
-// Instances returns the instances sorted by id, with their bindings grouped by authority: it sets Groups,
-// OtherAuthority and Superseded. The result is not nil. It must be called after Add, Ask and Compare, and before
-// Instance.Due and Instance.Expiries.
+// Instances returns the instances of the survey sorted by id, with their bindings grouped by authority. It sorts the
+// bindings and sets Groups, OtherAuthority and Superseded; a certificate that becomes superseded is no longer due. The
+// result is empty and not nil if there are no instances. Instances must be called after Add, Ask and Compare, and
+// before Instance.Due and Instance.Expiries.
 func (s *Survey) Instances() []*Instance {
 	all := []*Instance{}
 	for _, instance := range s.instances {
@@ -200,8 +224,9 @@ func (s *Survey) Instances() []*Instance {
 	return all
 }
 
-// sources returns the certificates in stored data and of the server of a comparison, with their source: first
-// "instance" for the outputs, then "server", then "binding" once for each binding. A list may be empty.
+// sources returns a sequence of the certificates in stored data and of the server of a comparison, with the name of
+// their source: first "instance" with the outputs of the instance, then "server", then "binding" once for each binding.
+// A list may be empty. Certificates that the Director reports are not part of it.
 func (i *Instance) sources() iter.Seq2[string, []Certificate] {
 	return func(yield func(string, []Certificate) bool) {
 		if !yield("instance", i.Outputs) || !yield("server", i.Server) {
@@ -215,9 +240,10 @@ func (i *Instance) sources() iter.Seq2[string, []Certificate] {
 	}
 }
 
-// Due returns the number of certificates of an instance that are due, including those in its bindings, those of the
-// server of a comparison and those that the Director reports. A certificate that several bindings contain counts once;
-// those that the Director reports are counted in addition.
+// Due returns the number of certificates of the instance that are due: those in its outputs and bindings, those of the
+// server of a comparison, and those that the Director reports. Equal certificates count once, wherever they are stored;
+// those that the Director reports are counted in addition. Survey.Instances must have been called before, because
+// superseded certificates are not due.
 func (i *Instance) Due() int {
 	due := map[*Content]bool{}
 	for _, certificates := range i.sources() {
@@ -236,9 +262,10 @@ func (i *Instance) Due() int {
 	return number
 }
 
-// Expiries returns the earliest expiry of the certificates that are not superseded, by their source: "director",
-// "binding", "instance" for the outputs of the instance, and "server". A source without certificates is absent. The map
-// is never nil.
+// Expiries returns the earliest expiry of the instance's certificates that are not superseded, by their source:
+// "director" for those that the Director reports, "binding" for those of all bindings, "instance" for the outputs of
+// the instance, and "server" for the server of a comparison. A source without such certificates is absent. The map is
+// never nil. Survey.Instances must have been called before.
 func (i *Instance) Expiries() map[string]time.Time {
 	earliest := map[string]time.Time{}
 	add := func(source string, expiry time.Time) {
@@ -259,7 +286,8 @@ func (i *Instance) Expiries() map[string]time.Time {
 	return earliest
 }
 
-// Failed reports whether certificates of the instance or of one of its bindings could not be read or asked for.
+// Failed reports whether the instance or one of its bindings has an Error, so that some of its certificates could not
+// be read or asked for.
 func (i *Instance) Failed() bool {
 	return i.Error != "" || slices.ContainsFunc(i.Bindings, func(binding Binding) bool { return binding.Error != "" })
 }

@@ -389,7 +389,8 @@ var _ = Describe("A comparison", func() {
 			return false
 		})
 		_, err := certificates.Dial(ctx, address)
-		Expect(err).To(MatchError(ContainSubstring("for its certificate with TLS: ")))
+		Expect(err).To(MatchError(And(ContainSubstring("for its certificate with TLS: "),
+			ContainSubstring("with the request for TLS of PostgreSQL or MySQL: the server does not use TLS"))))
 		Eventually(received).Should(Receive(BeEmpty()))
 	})
 

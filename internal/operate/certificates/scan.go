@@ -16,10 +16,12 @@ import (
 )
 
 // A Certificate is a certificate in the credentials of a binding, in the outputs of an instance or in the chain of a
-// server.
+// server, with the key under which it is stored, its authority, and whether it is due or superseded. A superseded
+// certificate is that of an authority that the newest binding no longer contains; it is not due. The Content is shared
+// with equal certificates of the same survey, and must not be nil.
 type Certificate struct {
 	// Key is the path of the text that contains the certificate, such as "ca_cert" or "tls/ca". It is "" for a
-	// certificate that a server presented or that a file contains.
+	// certificate that a server presented.
 	Key string `json:"key,omitempty"`
 	*Content
 	// Authority identifies the authority that signed the certificate: its Fingerprint if its certificate is in the same
@@ -34,7 +36,9 @@ type Certificate struct {
 	Superseded bool `json:"superseded,omitempty"`
 }
 
-// A Content contains the fields of a certificate. Certificates with the same bytes share one Content in a survey.
+// A Content contains the fields of a parsed X.509 certificate, such as its subject, expiry and fingerprint.
+// Certificates with the same bytes share one Content in a survey, so that Contents of one survey can be compared by
+// their pointers.
 type Content struct {
 	// Subject and Issuer are distinguished names in the form of RFC 2253.
 	Subject string `json:"subject"`
@@ -45,14 +49,16 @@ type Content struct {
 	DaysLeft int       `json:"days_left"`
 	// Fingerprint is the SHA-256 digest of the certificate in lower-case hexadecimal digits.
 	Fingerprint string `json:"fingerprint"`
-	// IsAuthority reports whether the certificate is that of an authority: it may sign others, or it has signed itself.
+	// IsAuthority reports whether the certificate is that of an authority: it may sign others, or its issuer is its
+	// own subject.
 	IsAuthority bool `json:"is_authority"`
 
 	parsed *x509.Certificate
 }
 
-// A scanner finds certificates in values. It parses equal certificates and checks equal signatures only once, because
-// all bindings of an instance usually contain the same certificates.
+// A scanner finds and parses PEM certificates in values, and determines which are due and who signed them. It keeps
+// parsed certificates and checked signatures, because all bindings of an instance usually contain the same
+// certificates. newScanner returns one; the zero value cannot be used. A scanner is not safe for concurrent use.
 type scanner struct {
 	now        time.Time
 	within     time.Duration
@@ -60,19 +66,22 @@ type scanner struct {
 	signatures map[[2]*Content]bool // by the certificates of the authority and of what it signed
 }
 
-// newScanner returns a scanner that considers certificates due if they expire before the duration within after now has
-// passed.
+// newScanner returns a scanner. The scanner considers a certificate due if it expires before now plus within, so also
+// if it has expired. now is the current time, from which the days until an expiry are counted.
 func newScanner(now time.Time, within time.Duration) *scanner {
 	return &scanner{
 		now: now, within: within, contents: map[[sha256.Size]byte]*Content{}, signatures: map[[2]*Content]bool{},
 	}
 }
 
-// scan returns the certificates in all texts of a value, in the order of value.Walk and of their places in each text.
-// The value must be normalised. The error names the keys of the texts that contain a certificate that cannot be read;
-// the others are returned with it. The result is nil if there are none.
+// scan returns the certificates in all texts of a value, such as the outputs of a template, in the order of value.Walk
+// and of their positions in each text. A certificate is a PEM block CERTIFICATE. v must be normalised: nested
+// map[string]any and []any with scalars. The Key of each certificate is the path of its text, such as "tls/ca", and its
+// Authority is determined among the certificates of this value. If blocks are malformed or certificates cannot be
+// parsed, scan returns the others together with an error that names the keys of their texts. The result is nil if there
+// are none.
 func (s *scanner) scan(v any) ([]Certificate, error) {
-	var found []Certificate
+	var certificates []Certificate
 	var failed []error
 	value.Walk(v, func(path string, leaf any) bool {
 		text, _ := leaf.(string)
@@ -80,7 +89,8 @@ func (s *scanner) scan(v any) ([]Certificate, error) {
 		for _, block := range blocks {
 			content, parseErr := s.content(block)
 			if parseErr == nil {
-				found = append(found, Certificate{Key: path, Content: content, Due: s.isDue(content.Expiry)})
+				due := s.isDue(content.Expiry)
+				certificates = append(certificates, Certificate{Key: path, Content: content, Due: due})
 			}
 			err = errors.Join(err, parseErr)
 		}
@@ -89,8 +99,8 @@ func (s *scanner) scan(v any) ([]Certificate, error) {
 		}
 		return true
 	})
-	s.setAuthorities(found)
-	return found, errors.Join(failed...)
+	s.setAuthorities(certificates)
+	return certificates, errors.Join(failed...)
 }
 
 // The lines that begin and end a certificate in PEM, and the beginning of a line that begins any block.
@@ -100,10 +110,11 @@ const (
 	endCertificate   = "-----END CERTIFICATE-----"
 )
 
-// certificateBlocks returns the content, in DER, of each block CERTIFICATE of PEM in a text, which may contain other
-// text before, between and after the blocks. Blocks of other types, such as private keys, are skipped and not decoded.
-// A line break may be written as the two characters \n, as in JSON. The error reports that a block has no end, or is
-// not PEM; the other blocks are returned with it. It does not contain the text.
+// certificateBlocks returns the content, in DER, of each PEM block CERTIFICATE in a text, in their order. The text may
+// contain other text before, between and after the blocks. Blocks of other types, such as private keys, are skipped and
+// not decoded. A line break in a block may be written as the two characters \n, as in JSON. blocks is nil if there are
+// none, which is not an error. If a block has no end or is not valid PEM, the other blocks are returned together with
+// an error, which describes the last such block and does not contain the text. The content of a block is not parsed.
 func certificateBlocks(text string) (blocks [][]byte, err error) {
 	for {
 		start := strings.Index(text, beginCertificate)
@@ -129,8 +140,8 @@ func certificateBlocks(text string) (blocks [][]byte, err error) {
 	}
 }
 
-// content returns the content of a certificate in DER. It returns the same pointer for the same bytes. It returns an
-// error if the certificate cannot be parsed.
+// content parses the certificate in der and returns its fields. It keeps the result, and returns the same pointer for
+// the same bytes. It returns nil and an error if the certificate cannot be parsed.
 func (s *scanner) content(der []byte) (*Content, error) {
 	digest := sha256.Sum256(der)
 	if content := s.contents[digest]; content != nil {
@@ -149,19 +160,21 @@ func (s *scanner) content(der []byte) (*Content, error) {
 	return content, nil
 }
 
-// isDue reports whether a certificate with this expiry has expired or expires within the time that the survey looks
-// ahead.
+// isDue reports whether a certificate with this expiry is due: whether it has expired, or expires before the end of the
+// time that the survey looks ahead.
 func (s *scanner) isDue(expiry time.Time) bool { return expiry.Before(s.now.Add(s.within)) }
 
-// daysUntil returns the number of whole days from now until the expiry, rounded down as the Director does it, so that
-// it is negative after the expiry.
+// daysUntil returns the number of whole days of 24 hours from now until expiry, rounded down as the Director does it.
+// The result is 0 in the last 24 hours before the expiry, and negative after it.
 func daysUntil(expiry, now time.Time) int {
 	const day = 24 * time.Hour
 	return int(math.Floor(float64(expiry.Sub(now)) / float64(day)))
 }
 
-// setAuthorities sets Authority of each element of certificates, which are stored or presented together. Only these are
-// searched for the certificate of a signing authority. See Certificate.Authority for the values.
+// setAuthorities sets Authority of each element of certificates, which are stored or presented together. If one of them
+// is the certificate of the authority that signed the element, perhaps the element itself, Authority is the fingerprint
+// of that certificate. Otherwise it is "key id HEX" with the id of the authority's key, or the name of the issuer if
+// the element does not contain that id.
 func (s *scanner) setAuthorities(certificates []Certificate) {
 	for i := range certificates {
 		one := &certificates[i]
@@ -179,15 +192,16 @@ func (s *scanner) setAuthorities(certificates []Certificate) {
 	}
 }
 
-// signed reports whether the key of a certificate of an authority signed another certificate, or the certificate
-// itself.
+// signed reports whether authority is the certificate of an authority whose key signed the certificate signed; both may
+// be the same certificate. It returns false if authority is not an authority, if its name is not that of the issuer, or
+// if the signature is not valid or cannot be checked. It keeps the result, so that each signature is checked only once.
 func (s *scanner) signed(authority, signed *Content) bool {
 	if !authority.IsAuthority || string(authority.parsed.RawSubject) != string(signed.parsed.RawIssuer) {
 		return false
 	}
 	pair := [2]*Content{authority, signed}
-	result, known := s.signatures[pair]
-	if !known {
+	result, exists := s.signatures[pair]
+	if !exists {
 		certificate := signed.parsed
 		result = authority.parsed.CheckSignature(
 			certificate.SignatureAlgorithm, certificate.RawTBSCertificate, certificate.Signature) == nil
