@@ -17,6 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/adapter/input"
+	"service-adapter/internal/privatefs"
 	"service-adapter/internal/record"
 	"service-adapter/internal/redact"
 	"service-adapter/internal/value"
@@ -29,8 +30,10 @@ const (
 	maxRecording  = 8 << 20
 )
 
-// A Recording is a recorded request: the command and the input of the broker, with the secrets masked. Its JSON is the
-// format of the files that Write writes and Read reads.
+// A Recording is a recorded request of the broker: the time in RFC 3339 format, the command such as "create-binding",
+// the input with its secrets masked, and the names of the fields that are left out of the input, because they could not
+// be parsed, or not be masked in time. A field that is left out is "" or "null" in the input. The JSON of a Recording
+// is the format of the files that Write creates and Read reads. The zero value is not a request.
 type Recording struct {
 	Time    string                     `json:"time"`
 	Command string                     `json:"command"`
@@ -40,11 +43,17 @@ type Recording struct {
 	Withheld []string `json:"withheld,omitempty"`
 }
 
-// Write writes a request, the command of the broker with its input params, to a new file in dir, which it creates if
-// necessary, and deletes the oldest recordings, so that at most maxRecordings are kept. Only the owner may read the
-// file. secrets masks the input. A field that cannot be parsed, or not be masked before ctx ends, is left out and named
-// in the recording. Write returns an error if the input is larger than maxRecording, or if a file cannot be written or
-// deleted.
+// Write stores a request in a new JSON file in the directory dir, which it creates if necessary, and then deletes the
+// oldest recordings, so that at most 200 (maxRecordings) are kept. Only the owner may read the file and a directory
+// that Write creates.
+//
+// command is the name of the broker's command, and params is its input, which is not changed. In the file, the texts in
+// secrets and values that are recognised as secrets are masked. A field that cannot be parsed, or cannot be masked
+// before ctx ends, is left out and named in the recording; that is not an error. secrets may be nil.
+//
+// Write returns an error and creates no file if the input is larger than 8 MB (maxRecording) as JSON, or if the
+// directory cannot be created. If the file cannot be written, an incomplete file may remain. If the directory cannot be
+// read or an old recording cannot be deleted, Write returns an error although the new file is complete.
 func Write(
 	ctx context.Context, dir, command string, params serviceadapter.InputParams, secrets *redact.Secrets,
 ) error {
@@ -68,9 +77,11 @@ func Write(
 	return dropOldRecordings(dir)
 }
 
-// maskInput returns a copy of the input with its secrets masked, and the names of the fields that it had to withhold,
-// which are "" in the copy; withheld is nil if there are none. The structure of the documents is kept, so that they can
-// be replayed. It returns an error if the input is larger than maxRecording bytes as JSON.
+// maskInput returns a copy of the broker's input in which secrets are masked, and the names of the fields that cannot
+// be parsed, or cannot be masked before ctx ends. These fields are "" or "null" in the copy; withheld is nil if there
+// are none. The structure of the documents in the fields is kept, so that they can be replayed. params is not changed,
+// and secrets may be nil. maskInput returns an error if the input is larger than 8 MB (maxRecording) as JSON, or cannot
+// be encoded as JSON; the copy must not be used then.
 func maskInput(
 	ctx context.Context, secrets *redact.Secrets, params serviceadapter.InputParams,
 ) (clean serviceadapter.InputParams, withheld []string, err error) {
@@ -97,10 +108,21 @@ func maskInput(
 	return clean, withheld, json.Unmarshal(value.MustJSON(commands), &clean)
 }
 
-// maskField masks a field of the input: an id, a manifest or JSON. name is that of the field. In the fields secrets and
-// previous_secrets, all values are masked, and elsewhere those that are recognised as secrets. Of a JSON field, the
-// texts "" and "null" are returned unchanged. maskField returns an error if the text cannot be parsed, if it is a JSON
-// string, or if ctx ends; the field must be withheld then.
+// maskField returns text, the value of the input's field called name, with its secrets masked. secrets are the values
+// that are known to be secret, and may be nil. The form of the field depends on the name:
+//   - binding_id and instance_id: a text that is masked as it is.
+//   - manifest and previous_manifest: a manifest in YAML; see maskManifest. An empty or null manifest becomes "".
+//   - previous_configs: a JSON object whose values are configs of BOSH in YAML, each of which is masked like a
+//     manifest.
+//   - secrets and previous_secrets: a JSON document in which all texts and numbers are masked, with the exceptions that
+//     redact.Secrets.Document makes for a secret document.
+//   - Any other name: a JSON document in which the values that are recognised as secrets are masked.
+//
+// The texts "" and "null" of a JSON field are returned unchanged.
+//
+// maskField returns an error if the text, or the adapter's record in a manifest, cannot be parsed, if a JSON field is a
+// JSON string, if a manifest or config is neither a mapping nor empty, or if ctx ends. The result is "" or "null" then,
+// and the caller must report the field as left out.
 func maskField(ctx context.Context, secrets *redact.Secrets, name, text string) (string, error) {
 	switch name {
 	case "binding_id", "instance_id":
@@ -132,11 +154,12 @@ func maskField(ctx context.Context, secrets *redact.Secrets, name, text string) 
 }
 
 // errUnstructured reports that a text has no structure by which it can be masked.
-var errUnstructured = errors.New("it is no document")
+var errUnstructured = errors.New("its content has no structure, so its secrets cannot be masked")
 
-// maskManifest masks a manifest or config of BOSH in YAML, including the record in it. An empty document is returned as
-// "". The error is errUnstructured if the document is not a mapping; it is another one if the text or the record cannot
-// be parsed, or if ctx ends.
+// maskManifest returns text, a manifest or config of BOSH in YAML, with its secrets masked, also those in the adapter's
+// record in a manifest; see maskRecord. Comments and the layout of the text are lost. An empty or null document results
+// in "" without an error. maskManifest returns "" and errUnstructured if the document is not a mapping, and "" and
+// another error if the text or the record cannot be parsed, or if ctx ends.
 func maskManifest(ctx context.Context, secrets *redact.Secrets, text string) (string, error) {
 	var document any
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil || document == nil {
@@ -160,10 +183,12 @@ func maskManifest(ctx context.Context, secrets *redact.Secrets, text string) (st
 	return string(encoded), err
 }
 
-// maskRecord masks the record in a manifest, of which text is the encoded form. It does not mask names and counters at
-// the keys of secrets: the names of the secrets that contain a parameter, and the counters and times by which a
-// generated secret is rotated. A generated value that is a text is replaced as a whole. maskRecord returns an error if
-// the record cannot be decoded or ctx ends.
+// maskRecord returns the adapter's record in a manifest with its secrets masked. text and the result are the encoded
+// form of the record. All recorded values of secrets are masked. Of the recorded results of functions such as
+// rand.base64, all texts are replaced by redact.Mask; counters and times are kept, because a replay needs them, and so
+// are the names of secrets that contain a parameter. In the rest of the record, the values that are recognised as
+// secrets are masked. maskRecord returns "" and an error if the record cannot be decoded, before or after masking, or
+// if ctx ends.
 func maskRecord(ctx context.Context, secrets *redact.Secrets, text string) (string, error) {
 	stored, err := record.Decode(text)
 	if err != nil {
@@ -195,23 +220,30 @@ func maskRecord(ctx context.Context, secrets *redact.Secrets, text string) (stri
 	return stored.Encode(), nil
 }
 
-// dropOldRecordings deletes all recordings in dir but the newest maxRecordings. Their names begin with the time. The
-// error lists all files that cannot be deleted.
+// dropOldRecordings deletes all recordings in the directory dir except the newest 200 (maxRecordings). Recordings are
+// the files whose names match *Z-*.json, such as "20261121T101500.000000000Z-create-binding-42.json"; their order is
+// that of the names, which begin with the time. Other files are kept. A recording that another process deletes at the
+// same time is not an error. dropOldRecordings returns an error if the directory cannot be read, and else an error that
+// lists all recordings that cannot be deleted, or nil.
 func dropOldRecordings(dir string) error {
-	files, err := filepath.Glob(filepath.Join(dir, "*Z-*.json"))
+	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
 		return err
 	}
-	slices.Sort(files)
+	entries = slices.DeleteFunc(entries, func(entry os.DirEntry) bool {
+		_, rest, found := strings.Cut(entry.Name(), "Z-")
+		return !found || !strings.HasSuffix(rest, ".json")
+	})
 	var failed []error
-	for _, file := range files[:max(0, len(files)-maxRecordings)] {
-		failed = append(failed, os.Remove(file))
+	for _, entry := range entries[:max(0, len(entries)-maxRecordings)] {
+		failed = append(failed, privatefs.Remove(filepath.Join(dir, entry.Name())))
 	}
 	return errors.Join(failed...)
 }
 
-// Read returns the recording in a file, which the user names. It returns an error if the file cannot be read, if it is
-// not a recording of a protocol command, or if the recording withholds a field, because it cannot be replayed then.
+// Read returns the recording in a file that Write created. file is its path, absolute or relative to the working
+// directory. Read returns nil and an error if the file cannot be read, if it is not JSON or not a recording of a
+// command of the broker's protocol, or if a field of the input was left out, because such a request cannot be replayed.
 func Read(file string) (*Recording, error) {
 	text, err := os.ReadFile(file) //nolint:gosec // the user names the file
 	if err != nil {
@@ -219,10 +251,10 @@ func Read(file string) (*Recording, error) {
 	}
 	var recorded Recording
 	if err := json.Unmarshal(text, &recorded); err != nil || !slices.Contains(input.Commands(), recorded.Command) {
-		return nil, fmt.Errorf("reading the recording %s: record_requests did not make it", file)
+		return nil, fmt.Errorf("reading the recording %s: record_requests did not write it", file)
 	}
 	if len(recorded.Withheld) > 0 {
-		return nil, fmt.Errorf("playing the recording %s: it withholds %s, which could not be parsed or masked", file,
+		return nil, fmt.Errorf("replaying the recording %s: it lacks %s, which could not be parsed or masked", file,
 			strings.Join(recorded.Withheld, " and "))
 	}
 	return &recorded, nil

@@ -11,10 +11,13 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/adapter"
 	"service-adapter/internal/odb"
+	"service-adapter/internal/operate/recording"
+	"service-adapter/internal/redact"
 	"service-adapter/spec/kit/site"
 )
 
@@ -189,6 +192,26 @@ instance_groups:
 		Expect(stdout.String()).To(MatchJSON(site.JSONText(again)))
 	})
 
+	It("of a check for pending changes do not compare the state of the instance again", func() {
+		deployed := site.Instance()
+		created := s.Call("generate-manifest", deployed.Generate(site.Body(nil)))
+		Expect(deployed.Deploy(created.Stdout)).To(Succeed())
+		s.Serve(s.Pak("one", site.Definition{
+			Inputs: "[]\n  template: resource \"terraform_data\" \"added\" {}",
+		}.String()))
+		Expect(os.RemoveAll(dir)).To(Succeed())
+		const compared = "the state of the instance could not be compared" // the pak has no OpenTofu
+		checked := s.Call("generate-manifest", deployed.Generate(object{}))
+		Expect(checked.Code).To(Equal(0), checked.Stderr)
+		Expect(checked.Stderr).To(ContainSubstring(compared))
+		var stdout, stderr bytes.Buffer
+		Expect(adapter.Replay(context.Background(),
+			adapter.Invocation{Stdout: &stdout, Stderr: &stderr, Getenv: s.Getenv}, recordings()[0])).To(
+			Equal(0), stderr.String())
+		Expect(stderr.String()).NotTo(ContainSubstring(compared))
+		Expect(stdout.String()).To(MatchJSON(checked.Stdout))
+	})
+
 	It("withhold a document that cannot be parsed, and name it", func() {
 		parameters := site.Instance().Bind("b-1", site.Body(nil))
 		parameters["manifest"] = "password: [planted-1"
@@ -201,7 +224,7 @@ instance_groups:
   ]`)))
 		_, err := adapter.Replay(context.Background(), adapter.Invocation{Getenv: s.Getenv}, recordings()[0])
 		Expect(err).To(
-			MatchError(ContainSubstring("it withholds manifest and secrets, which could not be parsed or masked")))
+			MatchError(ContainSubstring("it lacks manifest and secrets, which could not be parsed or masked")))
 	})
 
 	It("are written after the answer", func() {
@@ -235,6 +258,35 @@ instance_groups:
 		Expect(filepath.Base(files[0])).To(Equal("20200101T000000.000000006Z-dashboard-url-1.json"))
 	})
 
+	DescribeTable("are also deleted in a directory whose name is a pattern", func(ctx context.Context, name string) {
+		dir := filepath.Join(s.Dir, name)
+		for i := range 205 {
+			s.Write(fmt.Sprintf("%s/20200101T000000.%09dZ-dashboard-url-1.json", name, i), "{}")
+		}
+		s.Write(name+"/other.json", "{}")
+		err := recording.Write(ctx, dir, "dashboard-url", serviceadapter.InputParams{}, &redact.Secrets{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.ReadDir(dir)).To(HaveLen(201))
+	},
+		Entry("a class", "requests[a]"),
+		Entry("an invalid pattern", "requests[a"),
+	)
+
+	It("may be deleted by several processes at the same time", func(ctx context.Context) {
+		for i := range 2000 {
+			s.Write(fmt.Sprintf("requests/20200101T000000.%09dZ-dashboard-url-1.json", i), "{}")
+		}
+		errs := make(chan error)
+		for range 4 {
+			go func() {
+				errs <- recording.Write(ctx, dir, "dashboard-url", serviceadapter.InputParams{}, &redact.Secrets{})
+			}()
+		}
+		for range 4 {
+			Expect(<-errs).To(Succeed())
+		}
+	})
+
 	It("do not affect the command if they cannot be written", func() {
 		s.Env["SERVICE_ADAPTER_RECORD_REQUESTS"] = s.Write("a-file", "")
 		result := s.Call("generate-manifest", site.Instance().Generate(site.Body(nil)))
@@ -245,6 +297,6 @@ instance_groups:
 	It("that record_requests did not write are rejected", func() {
 		_, err := adapter.Replay(context.Background(), adapter.Invocation{Getenv: s.Getenv},
 			s.Write("none.json", `{"command":"rm"}`))
-		Expect(err).To(MatchError(ContainSubstring("record_requests did not make it")))
+		Expect(err).To(MatchError(ContainSubstring("record_requests did not write it")))
 	})
 })
