@@ -18,7 +18,8 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// A Deployment describes the running deployment of a service instance, as the broker describes it to adapters.
+// A Deployment describes the running deployment of one service instance in the way in which the broker describes it to
+// adapters: its manifest, and the addresses of its VMs. Empty fields mean that the data is not known.
 type Deployment struct {
 	// Manifest is the deployed manifest, with references to credentials.
 	Manifest string
@@ -27,7 +28,9 @@ type Deployment struct {
 	DNS map[string]string
 }
 
-// Running supplies the data about running instances from which the inputs of a deletion are evaluated again.
+// A Running supplies the data about running service instances from which the inputs of a deletion are evaluated again:
+// a function that reads deployments, and the values of credentials. Deployment must be set, so the zero value is not
+// usable. A nil *Running means that the recorded inputs are used instead.
 type Running struct {
 	// Deployment returns the deployment of this name. It returns an error if the deployment does not exist or cannot be
 	// read. It must not be nil.
@@ -37,16 +40,29 @@ type Running struct {
 	Credentials map[string]any
 }
 
-// DeleteBinding deletes a stored binding as delete-binding does, with an entry in the audit log. If running is nil, it
-// uses the inputs with which the binding was created. Otherwise it evaluates the inputs that depend on the instance
-// again; nothing is changed if one of them cannot be evaluated, and the error then names the input, and the reference
-// if a reference has no value. supplied are the texts of ephemeral inputs, by name; other ephemeral inputs are
-// evaluated again in both cases. It may be nil.
+// DeleteBinding deletes a stored binding: it destroys the resources of its template and removes its state, with events
+// in the audit log. If the last apply may have been interrupted, it first applies the template again. id is the id of
+// the binding, or the name of its workspace if that contains a hash instead of the id. supplied contains the texts of
+// ephemeral inputs, by name, and may be nil; other ephemeral inputs are evaluated again in all cases. The texts and the
+// credentials of running are registered for masking.
+//
+// If running is nil, DeleteBinding uses the inputs with which the binding was created. Otherwise it evaluates the
+// inputs that depend on the service instance again. Without such inputs and without ephemeral ones, running is not
+// used.
 //
 // only lists the conditions that the binding may have; an empty only permits every condition. The error wraps
-// lifecycle.ErrNotStored if there is no such binding. It is another one if the condition of the binding is not
-// permitted, if its state or record cannot be read, if supplied has a name that is not an ephemeral input of the
-// binding, if OpenTofu fails, or if ctx ends.
+// lifecycle.ErrNotStored if there is no such binding. It is another one, and no resource is changed, in these cases:
+//   - The condition is not permitted, the state or the record cannot be read, or the record names resources that are in
+//     no state (*lifecycle.LostResourcesError).
+//   - supplied has a name that is not an ephemeral input of the binding.
+//   - running is used, and the deployment or its manifest cannot be read, or an input with a recorded expression cannot
+//     be evaluated. The error names the input or the reference without a value.
+//   - No installed pak has a usable OpenTofu, or none has a provider that the recorded template uses.
+//   - An ephemeral variable that a provider needs has no value.
+//
+// It is also an error if OpenTofu fails, if other runs keep changing the state, or if ctx ends. The state then keeps
+// the resources that remain, so that the deletion can be repeated. A *lifecycle.LostResourcesError names the resources
+// that could not be stored in the state.
 func (o *Operator) DeleteBinding(
 	ctx context.Context, id string, running *Running, supplied map[string]string, only ...lifecycle.Condition,
 ) error {
@@ -75,8 +91,12 @@ func (o *Operator) DeleteBinding(
 	}, only...)
 }
 
-// runningRequest returns the request of a deletion of a stored binding whose instance runs. See DeleteBinding for the
-// errors.
+// runningRequest returns the request to delete the stored binding with the record stored, with the data of its running
+// service instance, from which all inputs must be evaluated again. It registers for masking the credentials of running,
+// and the secrets in the manifest's record and among the outputs of the instance. It returns nil and an error if the
+// record does not contain the name of the deployment, if the deployment cannot be read, or if its manifest is neither
+// empty nor a YAML mapping. A record in the manifest that cannot be decoded, outputs of the instance that cannot be
+// read, and a service that no pak has are only logged, because the inputs may not need them.
 func (o *Operator) runningRequest(
 	ctx context.Context, running *Running, stored *lifecycle.StateRecord,
 ) (*binding.Request, error) {
@@ -90,22 +110,35 @@ func (o *Operator) runningRequest(
 	if err := o.session.CompleteUnbind(request); err != nil {
 		return nil, err
 	}
-	if _, err := o.session.ReadApplied(ctx, o.Manager, request, false); err != nil {
-		o.session.Logger.Warn("the instance's outputs are not known", "error", err) // an input may not need them
+	if _, err := o.session.ReadApplied(ctx, o.Manager, request, false); err != nil { // perhaps no input needs them
+		o.session.Logger.Warn("the outputs of the instance are not available", "error", err)
 	}
 	return request, nil
 }
 
-// DestroyInstance destroys the resources of a stored instance and removes its state, with an entry in the audit log. If
-// running is nil, it uses the recorded inputs. Otherwise the secret inputs that the errand apply-instance gets from the
-// deployed manifest have the values of that manifest, and only the other inputs are the recorded ones. Nothing is
-// changed if the deployment cannot be read or if a reference in the manifest has no value; in the latter case the error
-// names the reference. Ephemeral inputs that have no value from the manifest have the supplied texts, by name, or are
-// evaluated again. supplied may be nil.
+// DestroyInstance destroys the resources of a stored service instance and removes its state, with events in the audit
+// log. If the last apply may have been interrupted, it first applies the template again. id is the id of the instance,
+// or the name of its workspace if that contains a hash instead of the id. The texts in supplied, the secrets of the
+// manifest and the credentials of running are registered for masking.
 //
-// only lists the conditions that the instance may have; an empty only permits every condition. It is an error if
-// supplied has a name that is not an ephemeral input of the instance. See lifecycle.DestroyWithInputs for the other
-// errors, such as lifecycle.ErrNotStored.
+// If running is nil, DestroyInstance uses the recorded inputs. Otherwise the secret inputs that the manifest contains
+// for the errand apply-instance have the values of the deployed manifest, and the other inputs are the recorded ones.
+// supplied contains the texts of ephemeral inputs, by name, and may be nil; it takes precedence over the manifest.
+// Ephemeral inputs that neither supplied nor the manifest has are evaluated again.
+//
+// only lists the conditions that the instance may have; an empty only permits every condition. The error wraps
+// lifecycle.ErrNotStored if there is no such instance. It is another one, and nothing is destroyed, in these cases:
+//   - The condition is not permitted, the state or the record cannot be read, or the record names resources that are in
+//     no state (*lifecycle.LostResourcesError).
+//   - supplied has a name that is not an ephemeral input.
+//   - The deployment or its manifest cannot be read, a secret does not fit the type of its input, or a reference in the
+//     manifest has no value, which the error names.
+//   - No installed pak has a usable OpenTofu, or none has a provider that the recorded template uses.
+//   - An ephemeral variable that a provider needs has no value.
+//
+// It is also an error if OpenTofu fails, if another run takes over the workspace, or if ctx ends. The state then keeps
+// the resources that remain; a *lifecycle.LostResourcesError names those that could not be stored in it. See
+// lifecycle.DestroyWithInputs.
 func (o *Operator) DestroyInstance(
 	ctx context.Context, id string, running *Running, supplied map[string]string, only ...lifecycle.Condition,
 ) error {
@@ -146,9 +179,10 @@ func (o *Operator) DestroyInstance(
 	}, only...)
 }
 
-// runningInstance returns the view of a running instance, and registers the credentials for masking. It returns an
-// error if the name of the deployment is "", because an older release did not record it, and the error of
-// Running.Deployment.
+// runningInstance returns the view of a running service instance: its manifest, its addresses, and a function that
+// resolves references with running.Credentials. name is the name of the deployment. It registers the credentials for
+// masking. It returns nil and an error if name is "", because an older release did not record it, and passes on the
+// error of running.Deployment.
 func (o *Operator) runningInstance(ctx context.Context, running *Running, name string) (*instance.View, error) {
 	o.session.Secrets.Add(running.Credentials)
 	if name == "" {
@@ -164,8 +198,13 @@ func (o *Operator) runningInstance(ctx context.Context, running *Running, name s
 	}, nil
 }
 
-// resolve returns the value of a reference, with its parentheses, in the manifest of a deployment. A mapping is
-// returned as JSON. It returns an error that names the reference if it is malformed or has no value.
+// resolve returns the value of a reference in the manifest of the deployment called deployment. It looks the name up in
+// the map r.Credentials and sends no request. reference has the form ((name)), ((/full/name)) or ((name.key)). The last
+// is a key of the mapping called name, unless a credential is called name.key. For a relative name, a credential with
+// the full name "/DIRECTOR/DEPLOYMENT/NAME", whose DIRECTOR may be the name of any Director, takes precedence over one
+// with the relative name; of several such full names, the first in alphabetical order counts. A list or mapping is
+// returned as JSON, a credential that is null as "", and other values as text. resolve returns "" and an error that
+// names the reference if it is malformed or if r.Credentials has no value for it.
 func (r *Running) resolve(deployment, reference string) (string, error) {
 	name, wrong := vars.ReferenceName(reference, true)
 	if wrong != "" {
@@ -185,11 +224,13 @@ func (r *Running) resolve(deployment, reference string) (string, error) {
 	return "", fmt.Errorf("%s has no value: supply it with --secrets", reference)
 }
 
-// credential returns the value of a credential in the manifest of a deployment, and reports whether it exists. name
-// must not be "". For a relative name, the full name with the deployment in it takes precedence, because the manifests
-// of several deployments can use the same relative name.
+// credential returns the value of a credential in r.Credentials, and reports whether it exists. name is a full name,
+// which begins with a slash, or a name relative to the manifest of deployment; it must not be "". For a relative name,
+// the full name "/DIRECTOR/DEPLOYMENT/NAME", whose DIRECTOR may be the name of any Director, takes precedence, because
+// the manifests of several deployments can use the same relative name. Of several such full names, the first in
+// alphabetical order counts. item is nil if the credential does not exist.
 func (r *Running) credential(deployment, name string) (item any, exists bool) {
-	if name[0] != '/' {
+	if !strings.HasPrefix(name, "/") {
 		for _, full := range value.Keys(r.Credentials) {
 			if directorName(full, deployment) == name {
 				return r.Credentials[full], true
@@ -200,8 +241,8 @@ func (r *Running) credential(deployment, name string) (item any, exists bool) {
 	return item, exists
 }
 
-// directorName returns the relative name in the full name /DIRECTOR/DEPLOYMENT/NAME of a credential of the deployment.
-// It returns "" for any other name.
+// directorName returns NAME if full, the full name of a credential, has the form /DIRECTOR/DEPLOYMENT/NAME with the
+// name deployment in second position; DIRECTOR may be any text without a slash. It returns "" for any other name.
 func directorName(full, deployment string) string {
 	parts := strings.SplitN(full, "/", 4)
 	if len(parts) == 4 && parts[0] == "" && parts[2] == deployment {
@@ -210,10 +251,11 @@ func directorName(full, deployment string) string {
 	return ""
 }
 
-// errandSecrets returns the secret inputs that the manifest contains for the errand apply-instance, by name and with
-// their references resolved. They are those of the first job of that errand which has the properties intent and
-// secrets; the result is nil if there is no such job. errandSecrets returns an error if the manifest is not valid YAML
-// or a reference has no value.
+// errandSecrets returns the secret inputs that the manifest of a running instance contains for the errand
+// apply-instance, by name, with references replaced by their values. They are the property secrets of the first job
+// apply-instance that has the properties intent and secrets. The result is nil if there is no such job, or if that
+// property is not a mapping. errandSecrets returns nil and an error if the manifest is not a YAML mapping, as is an
+// empty one, or if a reference has no value.
 func errandSecrets(view *instance.View) (map[string]any, error) {
 	root, err := view.GetRaw("/instance_groups?")
 	if err != nil {
@@ -240,9 +282,11 @@ func errandSecrets(view *instance.View) (map[string]any, error) {
 	return nil, nil
 }
 
-// replaceInputs returns a copy of the recorded inputs in which the secrets replace those of the same names. A secret
-// that is not a recorded input is left out, because the template does not use it. The service, which may be nil,
-// declares the types of the inputs. It returns an error if a secret does not fit its type.
+// replaceInputs returns a copy of the recorded inputs of an instance in which the values of secrets replace those of
+// the same names. A secret that is not a recorded input is left out, because the template does not use it. service
+// declares the types to which the secrets are converted; with a nil service, or for an input that it does not declare,
+// the secret is not converted. replaceInputs returns nil and an error if a secret cannot be converted to the type of
+// its input.
 func replaceInputs(
 	recorded, secrets map[string]any, service *brokerpak.Service,
 ) (map[string]any, error) {
