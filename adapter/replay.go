@@ -11,11 +11,17 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Replay executes a recorded request again without side effects, and returns the exit code of the command, as Run does.
-// Of the invocation, it uses Stdout, Stderr and Getenv; the input is that of the file. Manifests, dashboards and
-// schemas are generated again. For a binding, it prints the variables of the template instead of running OpenTofu. A
-// request for a manifest that would apply a provision template fails. Replay returns an error, and 0, if the file
-// cannot be read or is not a complete recording.
+// Replay executes a recorded request again, with the current configuration and paks, and returns the exit code of the
+// command, as Run does. file is the path of a recording that record_requests created. Of the invocation, Replay uses
+// Stdout, Stderr and Getenv; the input is that of the file, in which secrets are masked. Manifests, dashboard URLs and
+// schemas are generated again and written to Stdout. For a create-binding or delete-binding, Replay writes the
+// variables of the bind template instead of running OpenTofu. The output may contain secrets of the current
+// configuration in clear text. Replay records no request, and neither plans nor applies a template: a generate-manifest
+// that would apply a provision template fails, and a check for pending changes does not compare the state of the
+// instance.
+//
+// A failed command is reported by its exit code only. Replay returns 0 and an error if the file cannot be read, is not
+// a recording of a command of the protocol, or lacks a field that could not be parsed or masked.
 func Replay(ctx context.Context, invocation Invocation, file string) (int, error) {
 	recorded, err := recording.Read(file)
 	if err != nil {
@@ -39,9 +45,14 @@ func Replay(ctx context.Context, invocation Invocation, file string) (int, error
 	return e.execute(ctx, e.handle), nil
 }
 
-// bindVariables returns the variables that the template of a recorded binding receives from a create-binding, as JSON.
-// A recorded delete-binding is treated as a create-binding with the same body. bindVariables returns an error if the
-// input cannot be decoded, if the request cannot be completed, or if the variables cannot be resolved.
+// bindVariables returns the variables that the bind template would receive from a create-binding with the recorded
+// input, as a JSON object with a line break at its end. The values, which may be secrets of the operator, are not
+// masked. A recorded delete-binding is treated as a create-binding with the same body. bindVariables neither runs
+// OpenTofu nor reads a state, so the outputs of a provision template that an errand applied are missing.
+//
+// It returns nil and an error if the input cannot be decoded (an input.Error, or a fault.UserError if the body is
+// nested too deeply), if the request cannot be completed (see session.Session.CompleteBind), or if it is not valid or
+// its inputs cannot be resolved (see binding.Request.Resolve).
 func (e *execution) bindVariables(recorded *recording.Recording) ([]byte, error) {
 	request, size, err := input.DecodeBinding(recorded.Command, recorded.Input)
 	if err != nil {

@@ -20,11 +20,16 @@ import (
 	"service-adapter/schemas"
 )
 
-// GenerateManifest completes a request and generates its manifest within the budget of the configuration. It applies
-// the provision template of an instance, unless an errand of the plan applies it or the broker is only checking for
-// pending changes. It also starts to compile the schema of BOSH manifests in the background. size is the size of the
-// request's body in bytes. See CompleteManifest for the fields of the request that are set; its errors and those of
-// manifestgen.Generator.Generate are returned.
+// GenerateManifest executes generate-manifest: it sets the fields of the request that the broker does not send (see
+// CompleteManifest), and generates and returns the manifest, within the budget of the configuration. It applies the
+// provision template of an instance, which is written to the audit log, unless an errand of the plan applies it or the
+// broker is only checking for pending changes. It also starts to compile the schema of BOSH manifests in the
+// background. size is the size of the request's body in bytes.
+//
+// GenerateManifest returns nil and an error if CompleteManifest or manifestgen.Generator.Generate fails. The error
+// contains a *fault.UserError if the user's parameters are not valid, and for some faults that the operator must
+// correct. It wraps fault.ErrNotImplemented if the service has neither a provision.bosh section nor a provision
+// template. If GenerateManifest fails after the template has been applied, the resources of the template remain.
 func (s *Session) GenerateManifest(
 	ctx context.Context, request *manifestgen.Request, size int,
 ) (*serviceadapter.MarshalledGenerateManifest, error) {
@@ -38,8 +43,10 @@ func (s *Session) GenerateManifest(
 }
 
 // RenewedSecrets returns the names of the secrets that an upgrade of a deployed instance gives another value, sorted,
-// and nil if there are none. It completes the request as CompleteManifest does, whose errors it returns. See
-// manifestgen.Generator.RenewedSecrets for the other errors.
+// and nil if there are none. The request is that of the broker's check for pending changes. RenewedSecrets sets the
+// fields that the broker does not send, as CompleteManifest does, and returns its errors. It also returns an error if
+// the request is invalid for the service, or if the new value of a secret or another part of the manifest cannot be
+// determined. It generates no manifest and runs no OpenTofu.
 func (s *Session) RenewedSecrets(request *manifestgen.Request) ([]string, error) {
 	if err := s.CompleteManifest(request, 0); err != nil {
 		return nil, err
@@ -48,12 +55,17 @@ func (s *Session) RenewedSecrets(request *manifestgen.Request) ([]string, error)
 }
 
 // CompleteManifest chooses the service and plan of a generate-manifest and sets the fields of the request that the
-// broker does not send: record, parameters, pak, service, plan, previous plan properties and defaults. A request
-// without a previous plan has no previous plan properties. CompleteManifest registers the secrets of the request, of
-// the record and of the operator's defaults for masking. size is the size of the body in bytes. CompleteManifest
-// returns a fault.UserError if the body is too large or its parameters are not an object, and another error if the
-// record cannot be read, if no service or plan can be chosen, or if defaults of the operator are not valid. The request
-// must not be used after an error.
+// broker does not send: record, parameters, pak, service and its id, plan, previous plan properties and defaults. The
+// previous plan properties stay unset if the request has no previous plan or the previous plan has no properties.
+// CompleteManifest registers the secrets of the request, of the record and of the operator's defaults for masking, and,
+// if there is a previous manifest, the values of ephemeral bind inputs (see MaskDeployed). size is the size of the body
+// in bytes.
+//
+// CompleteManifest returns a fault.UserError if the body, or the parameters together with the recorded ones, are larger
+// than Config.MaxRequest, or if the parameters are not an object. It returns another error if the previous manifest is
+// neither empty nor a YAML mapping, if its record cannot be decoded, if no service or plan can be chosen, if the
+// previous plan names an unknown plan, or if defaults or plans of the operator are not valid. The request must not be
+// used after an error.
 func (s *Session) CompleteManifest(request *manifestgen.Request, size int) (err error) {
 	if request.Record, err = record.FromManifest(request.PreviousManifest); err != nil {
 		return err
@@ -95,8 +107,11 @@ func (s *Session) CompleteManifest(request *manifestgen.Request, size int) (err 
 	return err
 }
 
-// MaskDeployed registers the values that the ephemeral inputs of the bind action have in a deployed manifest for
-// masking, because a recording of a request contains the manifest. chosen must have a pak and a service.
+// MaskDeployed registers for masking the values that the ephemeral inputs of the bind action, which must never be
+// stored, have for a deployed instance. A recording of a request contains the manifest of the instance, and therefore
+// possibly these values. view is the instance; chosen must have a pak and a service. Values that the operator set as
+// defaults of the bind action, or that a user sent, are not registered. Inputs that cannot be evaluated without a bind
+// request are skipped, and errors are ignored.
 func (s *Session) MaskDeployed(view *instance.View, chosen *Selection) {
 	bind := binding.Request{
 		Service: chosen.Service, Plan: chosen.Plan, ServiceID: chosen.ServiceID, PlanID: chosen.PlanID,
@@ -105,9 +120,10 @@ func (s *Session) MaskDeployed(view *instance.View, chosen *Selection) {
 	bind.MaskEphemeral(s.Secrets)
 }
 
-// AddSecrets registers the secrets of an instance for masking: the values in sent, which the broker sent, and those in
-// the record, which contains the values of secrets if the broker does not manage them. Of the record's parameters and
-// plan properties, only those that package redact recognises as secrets are registered. A nil record contains none.
+// AddSecrets registers the secrets of an instance for masking: all values in sent, a map from references to the secrets
+// that the broker sent, and those in stored, the record of the instance. The record contains the values of secrets if
+// the broker does not manage them. Of the record's parameters and plan properties, only those that package redact
+// recognises as secrets are registered. Both parameters may be nil.
 func (s *Session) AddSecrets(sent map[string]string, stored *record.InstanceRecord) {
 	for _, secret := range sent {
 		s.Secrets.Add(secret)
@@ -122,8 +138,9 @@ func (s *Session) AddSecrets(sent map[string]string, stored *record.InstanceReco
 	}
 }
 
-// Generator returns a manifestgen.Generator with the configuration of the session for the services of a pak. Its
-// Provision function applies templates with this session.
+// Generator returns a manifestgen.Generator with the configuration of the session, for the services of a pak, which
+// must not be nil. The generator logs to the session's Logger. Its Provision function applies provision templates with
+// this session, and writes them to the audit log.
 func (s *Session) Generator(pak *brokerpak.Pak) *manifestgen.Generator {
 	return &manifestgen.Generator{
 		Secure: s.Config.SecureManifests, NoConfigs: s.Config.DisableBoshConfigs,
@@ -140,23 +157,29 @@ func (s *Session) Generator(pak *brokerpak.Pak) *manifestgen.Generator {
 	}
 }
 
-// provision applies the provision template of an instance for generate-manifest, with an entry in the audit log, and
-// registers secrets among the outputs for masking. If check is set, the broker is checking for pending changes:
-// provision then only calls CheckPending and returns its error, or logs planned changes if CheckPending is nil. A check
-// has no entry in the audit log and a nil result.
+// provision applies the provision template of an instance for generate-manifest, with an entry in the audit log,
+// registers secrets among the outputs for masking, and returns the outputs. The work also ends with the first signal
+// that Interruptible handles.
 //
-// Otherwise provision returns an error if the session replays a recording, and the errors of Session.Manager and of
-// provision.Provisioner.Apply. If the budget ends, the error wraps a fault.BudgetError and recommends lifecycle
-// errands. The result is nil after an error.
+// If check is true, the broker is only checking for pending changes: provision applies nothing, writes nothing to the
+// audit log and returns a nil result. It calls CheckPending and returns its error or, if CheckPending is nil, logs
+// planned changes and returns no error. If the session replays a recording, it does neither and returns no error.
+//
+// Without check, provision returns nil and an error if the session replays a recording, or if Session.Manager or
+// provision.Provisioner.Apply fails; see Apply for the resources that may remain. If the budget ends, the error wraps a
+// fault.BudgetError and recommends lifecycle errands.
 func (s *Session) provision(
 	ctx context.Context, request provision.Request, check bool,
 ) (result *provision.Result, err error) {
 	ctx = s.Interruptible(ctx)
 	switch {
+	case check && s.Replaying:
+		return nil, nil // a comparison would read and lock the state of the instance
 	case check && s.CheckPending != nil:
 		return nil, s.CheckPending(ctx, request)
 	case check:
-		return nil, s.warnOfPending(ctx, request)
+		s.warnOfPending(ctx, request)
+		return nil, nil
 	case s.Replaying:
 		return nil, fmt.Errorf("a replay does not apply the provision template of service %q, so the outputs that the "+
 			"manifest depends on are missing", request.Service.Name)
@@ -175,8 +198,8 @@ func (s *Session) provision(
 		return err
 	})
 	if budget := new(fault.BudgetError); errors.As(err, &budget) {
-		return nil, fmt.Errorf("%w; a plan with the lifecycle errands %s and %s has as long as it takes", err,
-			record.ApplyErrand, record.DestroyErrand)
+		return nil, fmt.Errorf("%w; a plan with the lifecycle errands %s and %s is limited by errand_limit instead",
+			err, record.ApplyErrand, record.DestroyErrand)
 	}
 	if err != nil {
 		return nil, err
@@ -189,10 +212,14 @@ func (s *Session) provision(
 // broker's check runs within the same request of the platform.
 const checkShare = 5
 
-// warnOfPending logs a warning if the next update will change resources that OpenTofu has created, or if the state
-// cannot be compared. It always returns nil: the check of the broker must not fail because of the state, and takes the
-// outputs from the deployed manifest. It takes at most a part of the budget; see checkShare.
-func (s *Session) warnOfPending(ctx context.Context, request provision.Request) error {
+// warnOfPending logs a warning if the next update will change resources that OpenTofu has created for the instance of
+// the request, or if the state cannot be compared. It returns no error: the check of the broker must not fail because
+// of the state, and takes the outputs from the deployed manifest. It stops comparing after a fifth of the budget; see
+// checkShare.
+//
+// warnOfPending reads the state, for which it waits for other runs, and runs no OpenTofu plan. A state that an earlier
+// run could not save is saved, an empty workspace is deleted, and the directories of Manager are created.
+func (s *Session) warnOfPending(ctx context.Context, request provision.Request) {
 	ctx, cancel := context.WithTimeout(ctx, s.Config.Budget/checkShare)
 	defer cancel()
 	provisioner, err := s.Provisioner(request.Pak)
@@ -205,8 +232,7 @@ func (s *Session) warnOfPending(ctx context.Context, request provision.Request) 
 		s.Logger.Warn("the state of the instance could not be compared; its outputs are those of the deployed manifest",
 			"instance", request.InstanceID, "error", err)
 	case len(planned.Reasons) > 0:
-		s.Logger.Warn("the next update will change what the provision template built; "+
+		s.Logger.Warn("the next update will change resources of the provision template; "+
 			"the outputs are those of the deployed manifest", "instance", request.InstanceID)
 	}
-	return nil
 }
