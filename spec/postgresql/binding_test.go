@@ -76,7 +76,7 @@ var _ = Describe("the example postgresql", func() {
 		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
-	It("deletes a binding after the administrator's password was rotated", func(ctx context.Context) {
+	It("deletes a binding after the administrator's password was rotated", kit.Slow(), func(ctx context.Context) {
 		s := newSite(ctx, "")
 		s.Credentials(ctx, "bind-1", nil)
 		old := server.Password
@@ -131,7 +131,7 @@ var _ = Describe("the example postgresql", func() {
 		refused := s.CreateBinding(ctx, "bind-mine", nil)
 		Expect(refused.Exit).To(Equal(1))
 		Expect(refused.Stdout).To(BeEmpty())
-		Expect(refused.Stderr).To(MatchRegexp(`role \S+ exists and is not the one that this configuration makes`))
+		Expect(refused.Stderr).To(MatchRegexp(`role \S+ exists and belongs to another configuration`))
 		Expect(server.Query(ctx, "postgres",
 			"SELECT count(*) FROM pg_roles WHERE rolname = 'b-bind-mine'")).To(Equal([]string{"1"}))
 		Expect(s.Workspaces()).To(BeEmpty())

@@ -61,7 +61,7 @@ var _ = Describe("the example postgresql-database", func() {
 		measured("generate-manifest, update without a change", func() {
 			s.DeployManifest(ctx, object{"connection_limit": 7})
 		})
-		s.refused(ctx, object{"connection_limit": 21}, "parameter connection_limit is more than the plan's 20")
+		s.refused(ctx, object{"connection_limit": 21}, "parameter connection_limit exceeds the maximum of the plan, 20")
 		s.refused(ctx, object{"db_name": "another"}, `parameter "db_name" cannot be changed after creation`)
 
 		By("changing its plan")
@@ -137,7 +137,7 @@ var _ = Describe("the example postgresql-database", func() {
 			Expect(other.databases(ctx)).To(Equal(before))
 		})
 
-	It("has tests that pass with a server", func(ctx context.Context) {
+	It("has tests that pass with a server", kit.Slow(), func(ctx context.Context) {
 		before := s.databases(ctx)
 		s.Env = []string{
 			"TMPDIR=" + s.Dir, "GSB_POSTGRESQL_DATABASE_HOST=localhost",
@@ -215,7 +215,7 @@ var _ = Describe("importing a database that was created manually", func() {
 		s.expectNothing(ctx)
 	})
 
-	It("is undone by the operator without deleting the database", func(ctx context.Context) {
+	It("is undone by the operator without deleting the database", kit.Slow(), func(ctx context.Context) {
 		s.DeployManifest(ctx, object{"existing_database": hand})
 		Expect(s.operate(ctx, "instance", "destroy", "--forget", s.ID).Exit).To(Equal(0))
 		Expect(s.Workspaces()).To(BeEmpty())
@@ -238,13 +238,13 @@ var _ = Describe("importing a database that was created manually", func() {
 		other := newShared("")
 		Expect(other.refused(ctx, object{"existing_database": hand},
 			`The database in parameter "existing_database" belongs to another service instance`)).
-			To(ContainSubstring("made or imported by another configuration"))
+			To(ContainSubstring("created or imported by another configuration"))
 		other.expectNothing(ctx)
 		s.database = hand
 		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
 	})
 
-	It("is rejected if the administrator may not change the database", func(ctx context.Context) {
+	It("is rejected if the administrator may not change the database", kit.Slow(), func(ctx context.Context) {
 		name := "limited_" + hand
 		Expect(administrate(ctx, "postgres",
 			"CREATE ROLE "+name+" LOGIN CREATEROLE CREATEDB PASSWORD 'limited'")).To(Succeed())
@@ -256,14 +256,14 @@ var _ = Describe("importing a database that was created manually", func() {
 
 	It("is rejected if no database has the name", func(ctx context.Context) {
 		stderr := s.refused(ctx, object{"existing_database": "hand_0"},
-			`There is no database of the name in parameter "existing_database"`)
+			`The database in parameter "existing_database" does not exist`)
 		Expect(stderr).To(ContainSubstring("Cannot import non-existent remote object"))
 		expectAsBefore(ctx)
 	})
 
-	It("is rejected if the plan would destroy the database", func(ctx context.Context) {
+	It("is rejected if the plan would destroy the database", kit.Slow(), func(ctx context.Context) {
 		Expect(s.refused(ctx, object{"existing_database": hand, "db_name": "another"},
-			`Parameter "db_name" must not give another name to the database that is taken over`)).To(
+			`Parameter "db_name" must not differ from the name of the imported database`)).To(
 			ContainSubstring("prevent_destroy"))
 		expectAsBefore(ctx)
 	})
@@ -271,7 +271,7 @@ var _ = Describe("importing a database that was created manually", func() {
 	DescribeTable("is rejected for a database that the operator does not permit:",
 		func(ctx context.Context, name string) {
 			s.refused(ctx, object{"existing_database": strings.ReplaceAll(name, "HAND", hand)},
-				"the database of parameter existing_database is none that may be taken over")
+				"the database in parameter existing_database may not be imported")
 			expectAsBefore(ctx)
 		},
 		Entry("a database of the server itself", "postgres"),

@@ -14,7 +14,7 @@ import (
 )
 
 var _ = Describe("The command drift", func() {
-	It("reports each role that has drifted, and no other", func(ctx context.Context) {
+	It("reports each role that has drifted, and no other", kit.Slow(), func(ctx context.Context) {
 		s := newSite(ctx, "")
 		ids := []string{"same-1", "limit", "expiry", "dropped", "taken", "same-2"}
 		for _, id := range ids {

@@ -53,7 +53,7 @@ var _ = DescribeTable("an app moves from one binding to another without an error
 		Expect(s.roles(ctx)).To(BeEmpty())
 	},
 	Entry("of postgresql", kit.Slow(), func(ctx context.Context) *site { return newSite(ctx, "") }),
-	Entry("of postgresql-database", func(ctx context.Context) *site {
+	Entry("of postgresql-database", kit.Slow(), func(ctx context.Context) *site {
 		s := newShared("")
 		s.DeployManifest(ctx, nil)
 		return s

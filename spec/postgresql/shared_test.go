@@ -110,7 +110,7 @@ func (s *site) expectPending(ctx context.Context) {
 	GinkgoHelper()
 	got := s.Request(ctx, "generate-manifest", s.Generate(object{}))
 	Expect(got.Exit).To(Equal(0), got.Stderr)
-	Expect(got.Stderr).To(ContainSubstring("the next update will change what the provision template built"))
+	Expect(got.Stderr).To(ContainSubstring("the next update will change resources of the provision template"))
 }
 
 // databases returns all databases of the server with owner, limit, privileges and object id.

@@ -22,7 +22,7 @@ import (
 func PostgreSQL(ctx context.Context, dir string) (*Server, error) {
 	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(programs) == 0 {
-		return nil, fmt.Errorf("looking for PostgreSQL: %w: run scripts/install postgresql", ErrMissing)
+		return nil, fmt.Errorf("finding PostgreSQL: %w: run scripts/install postgresql", ErrMissing)
 	}
 	bin := filepath.Dir(programs[len(programs)-1])
 	as, err := account("postgres")
@@ -105,8 +105,9 @@ func (s *Server) Query(ctx context.Context, database, statements string) ([]stri
 	return rows(psql, "PostgreSQL")
 }
 
-// UseCertificates configures a running PostgreSQL server to accept TLS connections with a certificate. Connections
-// without TLS remain possible. It returns an error if the files cannot be written or the server cannot be reached.
+// UseCertificates configures a running PostgreSQL server to accept TLS connections with a certificate, and waits until
+// new connections use it. Connections without TLS remain possible. It returns an error if the files cannot be written
+// or the server cannot be reached.
 func (s *Server) UseCertificates(ctx context.Context, certificates Certificates) error {
 	data := filepath.Join(s.Dir, "data")
 	info, err := os.Stat(data)
@@ -123,6 +124,11 @@ func (s *Server) UseCertificates(ctx context.Context, certificates Certificates)
 			return fmt.Errorf("installing certificates: %w", err)
 		}
 	}
+	const loadTime = "SELECT pg_conf_load_time()"
+	previous, err := s.Query(ctx, "postgres", loadTime)
+	if err != nil {
+		return err
+	}
 	// ALTER SYSTEM cannot run in the transaction of several statements.
 	if _, err := s.Query(ctx, "postgres", "ALTER SYSTEM SET ssl = on"); err != nil {
 		return err
@@ -130,9 +136,10 @@ func (s *Server) UseCertificates(ctx context.Context, certificates Certificates)
 	if _, err := s.Query(ctx, "postgres", "SELECT pg_reload_conf()"); err != nil {
 		return err
 	}
+	// The server reloads asynchronously. A new connection reports when its parent process last did.
 	for {
-		enabled, err := s.Query(ctx, "postgres", "SHOW ssl")
-		if err != nil || slices.Equal(enabled, []string{"on"}) {
+		current, err := s.Query(ctx, "postgres", loadTime)
+		if err != nil || !slices.Equal(current, previous) {
 			return err
 		}
 	}
