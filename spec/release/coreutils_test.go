@@ -108,7 +108,7 @@ var _ = Describe("With the coreutils that are written in Rust", func() {
 	})
 
 	for _, job := range jobs() {
-		It("runs the scripts of "+job, func(ctx context.Context) {
+		It("runs the scripts of "+job, kit.SlowIf(job != "apply-instance"), func(ctx context.Context) {
 			rendered := render(ctx, job, someProperties(job))
 			scripts := 0
 			for name := range rendered {

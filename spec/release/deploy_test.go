@@ -422,7 +422,7 @@ var _ = Describe("The deployed release", Ordered, func() {
 			`/var/vcap/jobs/service-adapter/config/service-adapter.yml:\d+: global_labels must be`),
 		Entry("a missing secure_manifests", func(p properties) {
 			delete(p, "secure_manifests")
-		}, `service "entries" has secrets: secure_manifests must say`),
+		}, `service "entries" has secrets: secure_manifests must have the value`),
 		Entry("a missing pak", func(p properties) {
 			p["paks"] = []any{"/var/vcap/packages/service-adapter-paks/mysql"}
 		}, "mysql"),

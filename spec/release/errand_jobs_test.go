@@ -21,8 +21,8 @@ import (
 const (
 	intentFile = "config/intent.json"
 	configFile = "config/service-adapter.yml"
-	notLocal   = "state.type must be a state backend that the errand's VM can reach, such as pg: what is local " +
-		"is gone with the VM"
+	notLocal   = "state.type must be a state backend that the errand's VM can reach, such as pg: the states of a " +
+		"local backend are deleted with the VM"
 )
 
 // instanceJobs returns the jobs that run in deployments of service instances. All others are colocated with the broker.

@@ -78,11 +78,11 @@ func commit(ctx context.Context) (hash string, dirty bool, err error) {
 		return "non-git", false, nil
 	}
 	if err != nil {
-		return "running git: %w", false, fmt.Errorf("asking git: %w", err)
+		return "", false, fmt.Errorf("running git: %w", err)
 	}
 	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain").Output()
 	if err != nil {
-		return "running git: %w", false, fmt.Errorf("asking git: %w", err)
+		return "", false, fmt.Errorf("running git: %w", err)
 	}
 	return strings.TrimSpace(string(head)), len(changes) > 0, nil
 }

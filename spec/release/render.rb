@@ -1,15 +1,17 @@
 # Usage: ruby render.rb JOB_DIRECTORY < input.json > output.json
-# Renders the templates of a job as the Director does. The input has "properties" and may have "spec" (of the instance) and "links"
-# (name to instances and properties); the output has the text of each destination. What goes wrong is one line on standard error.
+# Renders the templates of a job as the Director does. The input is a JSON object with the key "properties", and optionally "spec" (the
+# instance) and "links" (which maps the name of a link to its "instances" and "properties"). The output is a JSON object that maps each
+# destination to its text. If a template fails, the script prints one line to standard error and exits with 1. If the environment
+# variable SHOW_PROPERTIES is set, the script prints only the properties of the job as JSON.
 require 'erb'
 require 'json'
-require 'shellwords' # the Director has it loaded
+require 'shellwords' # the Director has loaded this library
 require 'yaml'
 
 class UnknownProperty < StandardError; end
 class UnknownLink < StandardError; end
 
-# Lookup is what templates ask for properties, those of the job or of a link.
+# Lookup contains the methods p and if_p, with which templates read the properties of the job or of a link.
 module Lookup
   Found = Object.new
   def Found.else; end
@@ -39,7 +41,7 @@ module Lookup
   end
 end
 
-# Link is a link that the job consumes.
+# Link represents a link that the job consumes.
 class Link
   include Lookup
   attr_reader :instances
@@ -50,7 +52,7 @@ class Link
   end
 end
 
-# Spec is an instance; it raises for what it does not have.
+# Spec represents an instance. It has a method for each of its values, and raises an error if a template reads another value.
 class Spec
   def initialize(values) = @values = values
 
@@ -62,7 +64,7 @@ class Spec
   def respond_to_missing?(name, *) = @values.key?(name.to_s)
 end
 
-# Context is what a template sees.
+# Context contains the methods that a template can call.
 class Context
   include Lookup
   attr_reader :spec
@@ -82,12 +84,12 @@ job = ARGV.fetch(0)
 input = JSON.parse($stdin.read)
 release = YAML.safe_load(File.read(File.join(job, 'spec')))
 
-# The templates get the properties that the job declares, and no others.
+# The templates can read only the properties that the job declares.
 properties = {}
 release.fetch('properties').each do |name, declared|
   path = name.split('.')
-  given = path.reduce(input['properties']) { |tree, key| tree.is_a?(Hash) ? tree[key] : nil }
-  value = given.nil? ? declared['default'] : given
+  configured = path.reduce(input['properties']) { |tree, key| tree.is_a?(Hash) ? tree[key] : nil }
+  value = configured.nil? ? declared['default'] : configured
   path[0..-2].reduce(properties) { |tree, key| tree[key] ||= {} }[path.last] = value
 end
 
