@@ -32,8 +32,8 @@ func TestOperatorsBackends(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name != "pg" && !kit.All() {
-				t.Skip("only SPECS=all runs the commands with this backend")
+			if name != "pg" {
+				kit.SkipSlow(t)
 			}
 			server := servers.Run(t, start[name])
 			config, err := begin(t, server)
@@ -89,7 +89,7 @@ func playOperator(t *testing.T, kind string, config map[string]any) {
 	expectOutput("status", "", "bindings           3: 3 complete\n", "instances          1: 1 complete\n",
 		"locks              "+locks+"\n")
 	expectOutput("bindings unlock b1", "", "is not locked")
-	expectOutput("bindings delete b9", "", "there is none")
+	expectOutput("bindings delete b9", "", "it does not exist")
 	configure(`, "encryption": {"key": "` + strings.Repeat("A", 43) + `="}`)
 	expectOutput("bindings reencrypt --accept-unencrypted", "", "4 encrypted")
 	expectOutput("bindings reencrypt", "", "4 current")

@@ -102,6 +102,9 @@ func TestDeployingRecipes(t *testing.T) {
 	}
 	for title, follow := range tests {
 		t.Run(title, func(t *testing.T) {
+			if title != "In the pak" {
+				kit.SkipSlow(t)
+			}
 			s := program
 			s.t, s.dir = t, t.TempDir()
 			s.write("config.yml", "config: {}\n")

@@ -63,6 +63,9 @@ func TestCopiedExamples(t *testing.T) {
 			if !ok {
 				t.Fatal("copiedExamples has no test of this example")
 			}
+			if example != "redis" && example != "postgresql" { // one without a provider, one with a provider
+				kit.SkipSlow(t)
+			}
 			dir, name := t.TempDir(), "my-"+example
 			run := func(arguments ...string) string {
 				command := exec.CommandContext(t.Context(), broker.Binary(t), arguments...)

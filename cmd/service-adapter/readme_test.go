@@ -110,6 +110,7 @@ func readFile(t *testing.T, name string) string {
 // testDemo runs `make demo`, which needs the OpenTofu that `make tools` builds. The demo, without the messages of make
 // before it, must have at most 120 lines of at most 120 characters.
 func testDemo(t *testing.T) {
+	kit.SkipSlow(t)
 	kit.OpenTofu(t, kit.Newest)
 	demo := exec.CommandContext(t.Context(), "make", "demo")
 	demo.Dir = repository(t)
@@ -121,7 +122,7 @@ func testDemo(t *testing.T) {
 	if err != nil {
 		t.Fatalf("make demo: %v\n%s", err, output)
 	}
-	if !bytes.Contains(output, []byte("Done: nothing is left but the redis instance")) {
+	if !bytes.Contains(output, []byte("Done: only the Redis instance remains")) {
 		t.Errorf("make demo ended without its last message:\n%s", output)
 	}
 	const first, limit = "== A service adapter for Redis\n", 120
@@ -134,9 +135,9 @@ func testDemo(t *testing.T) {
 			t.Errorf("make demo printed a line of more than %d characters: %s", limit, line)
 		}
 	}
-	if bytes.Contains(output, []byte("Left out")) {
+	if bytes.Contains(output, []byte("Omitted")) {
 		kit.Missing(t,
-			"make demo left out a part, because PostgreSQL is not installed; run `scripts/install postgresql`")
+			"make demo omitted a part, because PostgreSQL is not installed; run `scripts/install postgresql`")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"service-adapter/brokerpak"
+	"service-adapter/spec/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -32,6 +33,9 @@ func TestMain(m *testing.M) {
 //		changes the time of creation in a local state to this age, such as 2h, or removes it if AGE is "unknown"
 //	pak SOURCE TARGET
 //		copies a pak, such as $REPOSITORY/spec/parity/pak, and adds the binaries of its manifest
+//
+// The condition "all" holds if the slow specs run as well; see kit.All. "[!all] skip" and "[!all] stop" leave out a
+// script or its remainder.
 func TestScripts(t *testing.T) {
 	root := repository(t)
 	testscript.Run(t, testscript.Params{
@@ -41,6 +45,12 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("REPOSITORY", root)
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "all" {
+				return false, fmt.Errorf("there is no condition %q", name)
+			}
+			return kit.All(), nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"backdate": backdate,

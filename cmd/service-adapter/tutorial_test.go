@@ -46,6 +46,7 @@ func TestExamplesPage(t *testing.T) {
 // TestTutorialCommands runs every command of docs/tutorial.md, in order and in one directory. It does not run make
 // commands, which build files that exist already, but checks that the Makefile has their targets.
 func TestTutorialCommands(t *testing.T) {
+	kit.SkipSlow(t)
 	text := readFile(t, "docs/tutorial.md")
 	blocks := shellBlock.FindAllStringSubmatch(text, -1)
 	if fences := strings.Count(text, "```sh"); len(blocks) == 0 || fences != len(blocks) {

@@ -96,7 +96,7 @@ var onlyImporters = map[string][]string{
 	"internal/engine/templates":  {"internal/engine", "adapter", "internal/operate/prepare"},
 	"internal/engine/workspace":  {"internal/engine", "binding", "adapter", "internal/operate/prepare", "cmd"},
 	"internal/filelock":          {"internal/engine", "internal/operate/audit"},
-	"internal/privatefs":         {"internal/engine", "internal/operate/audit"},
+	"internal/privatefs":         {"internal/engine", "internal/operate/audit", "internal/operate/recording"},
 }
 
 // onlyImporter contains the only package, or tree of packages, that may import a library. The entry "tests" is not a

@@ -56,7 +56,8 @@ func comparableEvents(path string) []string {
 		Expect(at.Location()).To(Equal(time.UTC))
 		pairs[event["id"]] = append(pairs[event["id"]], event["event"])
 		if event["event"] == "end" {
-			Expect(event["seconds"]).To(And(BeNumerically(">", 0), BeNumerically("<", 600)))
+			// A request that is rejected within half a millisecond has 0 seconds.
+			Expect(event["seconds"]).To(And(BeNumerically(">=", 0), BeNumerically("<", 600)))
 		}
 		for _, key := range []string{"time", "id", "seconds"} {
 			delete(event, key)
@@ -227,7 +228,7 @@ var _ = Describe("the audit log", func() {
 		Entry("is a directory", func(path string) { Expect(os.Mkdir(path, 0o700)).To(Succeed()) }, "is a directory"),
 		Entry("is a pipe without a reader", func(path string) {
 			Expect(syscall.Mkfifo(path, 0o600)).To(Succeed())
-		}, "no regular file"),
+		}, "not a regular file"),
 	)
 
 	It("continues with a new line after the disk was full", func(ctx context.Context) {

@@ -150,7 +150,7 @@ var _ = Describe("the contract of generate-manifest", func() {
 		for _, body := range []object{redis.body(object{"maxclients": 7}), {"context": object{}}} {
 			refused := redis.call(ctx, generateManifest, redis.Generate(body))
 			expectRefused(refused,
-				`parameter "credhub_secret_path" is the path of a credential that the operator does not allow any more`)
+				`parameter "credhub_secret_path" is the path of a credential that the operator no longer allows`)
 			Expect(refused.Stderr).To(ContainSubstring("with allowed_references again"))
 		}
 		expectRefused(redis.call(ctx, generateManifest,

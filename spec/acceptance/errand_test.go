@@ -78,7 +78,7 @@ func (b *broker) inShape(recorded string, parameters object) string {
 var _ = Describe("a manifest with the lifecycle errands", func() {
 	for _, example := range []string{"example-email", "postgresql-database"} {
 		It(fmt.Sprintf("is generated without any process, and is equal each time: %s", example),
-			func(ctx context.Context) {
+			kit.SlowIf(example == "postgresql-database"), func(ctx context.Context) {
 				b, parameters := newErrandBroker(example)
 				got := b.run(ctx, b.inShape(create, parameters), generateManifest)
 				Expect(got.Exit).To(Equal(0), got.Stderr)

@@ -258,8 +258,8 @@ var _ = Describe("a creation that cannot be finished", func() {
 		got := b.bind(ctx, "bind-1", nil) // the provider is paused for the whole budget
 		Expect(got.Exit).To(Equal(1), got.Stderr)
 		Expect(got.Stdout).To(HavePrefix("The service did not finish within the 10s that it has for a request."))
-		Expect(got.Stderr).To(ContainSubstring("the budget of 10s, of which 5.6s are for the work and the rest " +
-			"for undoing it, is used up"))
+		Expect(got.Stderr).To(ContainSubstring("the budget of 10s, of which 5.6s are for the work and the rest for " +
+			"its rollback, is used up"))
 		b.site.expectNoProcesses()
 		at.Release()
 		b.site.set(map[string]any{"budget": "60s"})

@@ -188,7 +188,9 @@ var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure
 		Entry("a creation", kit.Slow(), nothing, createBinding, func(b *broker) object {
 			return b.bindParameters("bind-1", nil)
 		}, 8),
-		Entry("a deletion", complete, deleteBinding, func(b *broker) object { return b.unbindParameters("bind-1") }, 5),
+		Entry("a deletion", kit.Slow(), complete, deleteBinding, func(b *broker) object {
+			return b.unbindParameters("bind-1")
+		}, 5),
 		Entry("a creation that fails", kit.Slow(), nothing, createBinding, func(b *broker) object {
 			return b.bindParameters("bind-1", object{"failure": diskFull})
 		}, 8),

@@ -134,17 +134,17 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(b.check(ctx)).To(ContainSubstring("the next update will change"), "the broker's check passes")
 		exit, changes = b.pendingChanges(ctx)
 		Expect(exit).To(Equal(1))
-		reason := "OpenTofu runs with the next update: other values of name"
+		reason := "OpenTofu runs with the next update: changed values of name"
 		Expect(changes).To(Equal([]any{
 			object{
 				"path": "directory_entry.data", "opentofu": "replace", "reason": reason, "deployed": nil,
 				"generated": nil,
-				"effect":    "data-at-risk", "consequence": "what the resource holds is lost",
+				"effect":    "data-at-risk", "consequence": "the content of the resource is lost",
 			},
 			object{
 				"path": "directory_entry.grant", "opentofu": "replace", "reason": reason, "deployed": nil,
 				"generated": nil,
-				"effect":    "data-at-risk", "consequence": "what the resource holds is lost",
+				"effect":    "data-at-risk", "consequence": "the content of the resource is lost",
 			},
 		}))
 		Expect(b.site.resources()).To(Equal(before), "the command changes no resource")
@@ -161,16 +161,16 @@ var _ = Describe("an instance with a provision template", func() {
 		b.site.set(object{"brokerpak_updates_enabled": true})
 		exit, changes = b.pendingChanges(ctx)
 		Expect(exit).To(Equal(1))
-		reason = "OpenTofu runs with the next update: the provision template is another one"
+		reason = "OpenTofu runs with the next update: the provision template changed"
 		Expect(changes).To(Equal([]any{
 			object{
 				"path": "directory_entry.data", "opentofu": "change", "reason": reason, "deployed": nil,
 				"generated": nil,
-				"effect":    "opentofu", "consequence": "OpenTofu does it with the next update",
+				"effect":    "opentofu", "consequence": "OpenTofu applies the change with the next update",
 			},
 			object{
 				"path": "terraform_data.new", "opentofu": "create", "reason": reason, "deployed": nil, "generated": nil,
-				"effect": "opentofu", "consequence": "OpenTofu does it with the next update",
+				"effect": "opentofu", "consequence": "OpenTofu applies the change with the next update",
 			},
 		}))
 		b.site.write("main.tf", string(template))
@@ -230,7 +230,7 @@ var _ = Describe("an instance with a provision template", func() {
 		b.deploy(ctx, object{"content": "first"})
 		got := b.call(ctx, generateManifest, b.Generate(b.body(object{"content": "second", "failure": "no space"})))
 		Expect(got.Exit).To(Equal(1))
-		Expect(b.check(ctx)).To(ContainSubstring("the next update will change what the provision template built"))
+		Expect(b.check(ctx)).To(ContainSubstring("the next update will change resources of the provision template"))
 		b.deploy(ctx, nil)
 		Expect(credentials(b.bind(ctx, "bind-1", nil))).To(HaveKeyWithValue("content", "first"))
 		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))

@@ -63,7 +63,7 @@ var _ = Describe("a backup", func() {
 		})
 	}
 
-	It("never changes a stored state, and is imported completely by a second import after a killed import",
+	It("never changes a stored state, and is imported completely by a second import after a killed import", kit.Slow(),
 		func(ctx context.Context) {
 			w := newWorld(ctx, pg)
 			w.encrypt()
@@ -82,7 +82,8 @@ var _ = Describe("a backup", func() {
 			got := m.run(ctx, "", "bindings", "import", file)
 			Expect(got.Exit).To(Equal(1))
 			Expect(got.Stderr).To(
-				And(ContainSubstring("binding bind-1: another state of it is stored, and is left as it is"),
+				And(ContainSubstring("binding bind-1: the state backend contains another state of it, which was not "+
+					"changed"),
 					ContainSubstring("1 current, 1 failed")))
 			Expect(w.text("bind-1")).To(Equal(before))
 
@@ -92,7 +93,7 @@ var _ = Describe("a backup", func() {
 				Expect(os.WriteFile(file, []byte(whole[:size]), 0o600)).To(Succeed())
 				refused := other.run(ctx, "", "bindings", "import", file)
 				Expect(refused.Exit).To(Equal(3), refused.Stderr)
-				Expect(refused.Stderr).To(ContainSubstring("the file is cut off"))
+				Expect(refused.Stderr).To(ContainSubstring("the file is truncated"))
 			}
 			Expect(os.WriteFile(file, []byte(strings.Replace(whole, `"id":"bind-2"`, `"id":"bind-9"`, 1)),
 				0o600)).To(Succeed())

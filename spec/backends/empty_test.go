@@ -91,7 +91,7 @@ var _ = Describe("a state backend without any state", func() {
 					Expect(m.operate(ctx, 0, command, "drift", "--all").Stderr).To(ContainSubstring(empty))
 				}
 				destroyed := m.operate(ctx, 0, "instance", "destroy", "inst.1", "--force")
-				Expect(destroyed.Stdout).To(Equal("instance inst.1: nothing to do, there is none\n"))
+				Expect(destroyed.Stdout).To(Equal("instance inst.1: nothing to do, it does not exist\n"))
 				Expect(destroyed.Stderr).To(ContainSubstring("instance inst.1: the state backend has no state of it"))
 				Expect(w.resources()).To(Equal(created))
 

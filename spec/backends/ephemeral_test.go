@@ -75,31 +75,11 @@ func ephemeralTemplate(readsParameter bool) string {
 `
 }
 
-// ephemeralPak returns the directory of a pak whose bind action has ephemeral variables: "administrator" of the
+// ephemeralPak returns the directory of a pak whose bind template has ephemeral variables: "administrator" of the
 // deployed manifest, "token" of the operator's configuration, "phrase" of the user and "random", which is generated.
 func ephemeralPak(readsParameter bool) string {
 	GinkgoHelper()
-	source := filepath.Join(suite.dir, fmt.Sprintf("ephemeral-%t", readsParameter))
-	pak := filepath.Join(suite.dir, "pak-"+filepath.Base(source))
-	if _, err := os.Stat(pak); err == nil {
-		return pak
-	}
-	Expect(os.MkdirAll(source, 0o700)).To(Succeed())
-	manifest := read(kit.Path("spec", "acceptance", "testdata", "paks", "entries", "manifest.yml"))
-	for name, text := range map[string]string{
-		"manifest.yml": strings.ReplaceAll(manifest, "entries.yml", "ephemeral.yml"),
-		"ephemeral.yml": `version: 1
-name: entries
-id: ` + entriesService + `
-description: A service with secrets that must not be stored
-display_name: Ephemeral
-image_url: https://example.com/x.png
-documentation_url: https://example.com
-support_url: https://example.com
-plan_updateable: true
-plans:
-- {name: standard, id: ` + entriesPlan + `, description: One, display_name: One}
-provision:
+	return entriesPak(fmt.Sprintf("ephemeral-%t", readsParameter), `provision:
   bosh:
     manifest: |
       instance_groups:
@@ -117,13 +97,46 @@ bind:
   - {name: administrator, type: string, default: '${source}', overwrite: true}
   - {name: token, type: string, default: '${config("entries.greeting")}', overwrite: true}
   - {name: random, type: string, default: '${rand.base64(12)}', overwrite: true}
-  template: |` + ephemeralTemplate(readsParameter) + `  outputs:
+  template: |`+ephemeralTemplate(readsParameter)+`  outputs:
   - {field_name: secret, type: string, details: The secret of the account}
-`,
-	} {
-		Expect(os.WriteFile(filepath.Join(source, name), []byte(text), 0o600)).To(Succeed())
+`)
+}
+
+// entriesPak returns the directory of a pak with the service "entries", whose sections provision and bind are the
+// YAML text of actions. Two calls with the same name share the pak, so its actions must be the same.
+func entriesPak(name, actions string) string {
+	GinkgoHelper()
+	pak := filepath.Join(suite.dir, "pak-"+name)
+	if _, err := os.Stat(pak); err == nil {
+		return pak
 	}
-	return makePak(source, kit.Newest)
+	return makePak(entriesSource(name, actions), kit.Newest)
+}
+
+// entriesSource writes the source of such a pak, and returns its directory, which has this name.
+func entriesSource(name, actions string) string {
+	GinkgoHelper()
+	source := filepath.Join(suite.dir, name)
+	Expect(os.MkdirAll(source, 0o700)).To(Succeed())
+	manifest := read(kit.Path("spec", "acceptance", "testdata", "paks", "entries", "manifest.yml"))
+	for file, text := range map[string]string{
+		"manifest.yml": manifest,
+		"entries.yml": `version: 1
+name: entries
+id: ` + entriesService + `
+description: A service with secrets
+display_name: Entries
+image_url: https://example.com/x.png
+documentation_url: https://example.com
+support_url: https://example.com
+plan_updateable: true
+plans:
+- {name: standard, id: ` + entriesPlan + `, description: One, display_name: One}
+` + actions,
+	} {
+		Expect(os.WriteFile(filepath.Join(source, file), []byte(text), 0o600)).To(Succeed())
+	}
+	return source
 }
 
 // ephemeralSite is a machine with a deployed instance of the ephemeral pak.
@@ -340,7 +353,7 @@ var _ = Describe("ephemeral variables", func() {
 			w.expectNothingLeft()
 		},
 		Entry("on local", local, false),
-		Entry("on pg", pg, false),
+		Entry("on pg", kit.Slow(), pg, false),
 		Entry("on s3", s3, false),
 		Entry("on local with encryption", kit.Slow(), local, true),
 		Entry("on pg with encryption", kit.Slow(), pg, true),
@@ -382,27 +395,7 @@ var _ = Describe("ephemeral variables", func() {
 // user, which the provider block reads if readsParameter is set, and "random", which is generated.
 func ephemeralInstancePak(readsParameter bool) string {
 	GinkgoHelper()
-	source := filepath.Join(suite.dir, fmt.Sprintf("ephemeral-instance-%t", readsParameter))
-	pak := filepath.Join(suite.dir, "pak-"+filepath.Base(source))
-	if _, err := os.Stat(pak); err == nil {
-		return pak
-	}
-	Expect(os.MkdirAll(source, 0o700)).To(Succeed())
-	manifest := read(kit.Path("spec", "acceptance", "testdata", "paks", "entries", "manifest.yml"))
-	for name, text := range map[string]string{
-		"manifest.yml": strings.ReplaceAll(manifest, "entries.yml", "ephemeral.yml"),
-		"ephemeral.yml": `version: 1
-name: entries
-id: ` + entriesService + `
-description: A service with secrets that must not be stored
-display_name: Ephemeral
-image_url: https://example.com/x.png
-documentation_url: https://example.com
-support_url: https://example.com
-plan_updateable: true
-plans:
-- {name: standard, id: ` + entriesPlan + `, description: One, display_name: One}
-provision:
+	return entriesPak(fmt.Sprintf("ephemeral-instance-%t", readsParameter), `provision:
   user_inputs:
   - {field_name: path, type: string, required: true, details: The directory}
   - {field_name: password_file, type: string, required: true, details: The accepted password}
@@ -418,7 +411,7 @@ provision:
       instance_groups:
       - name: server
         jobs: [{name: server}]
-  template: |` + ephemeralTemplate(readsParameter) + `
+  template: |`+ephemeralTemplate(readsParameter)+`
     variable "note" {}
     resource "directory_entry" "note" {
       path    = var.path
@@ -428,11 +421,7 @@ provision:
   outputs:
   - {field_name: secret, type: string, details: The secret of the account}
 bind: {}
-`,
-	} {
-		Expect(os.WriteFile(filepath.Join(source, name), []byte(text), 0o600)).To(Succeed())
-	}
-	return makePak(source, kit.Newest)
+`)
 }
 
 var _ = Describe("ephemeral variables of instances", func() {

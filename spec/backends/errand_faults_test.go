@@ -94,7 +94,7 @@ var _ = Describe("an errand that does not end successfully", func() {
 			at.Reached()
 			w.stop()
 			at.Release()
-			Eventually(run.Stderr).Should(gbytes.Say("the backend does not take the state"))
+			Eventually(run.Stderr).Should(gbytes.Say("the state backend does not accept the state"))
 			w.start(ctx)
 			run.Wait()
 			Expect(vm.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring("directory_entry.data"),

@@ -122,7 +122,7 @@ var _ = Describe("an instance whose provision template an errand applies", func(
 		vm.render(m)
 		got = vm.apply(ctx)
 		Expect(got.Exit).To(Equal(0), got.Stderr)
-		Expect(got.Stderr).To(ContainSubstring("going on after a failure"))
+		Expect(got.Stderr).To(ContainSubstring("continuing after a failure"))
 		Expect(m.bind(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(vm.run(ctx, "", "instance", "show", "inst-1").Stdout).NotTo(ContainSubstring("no space"))
 
@@ -248,8 +248,8 @@ var _ = Describe("an instance whose plan gets the errands, and loses them later"
 			vm.set(object{"paks": []string{older}})
 			got = vm.apply(ctx)
 			Expect(got.Exit).To(Equal(1))
-			Expect(got.Stderr).To(ContainSubstring("made for the provision template of pak provided 0.1.0, and the " +
-				"release of this deployment has that of"))
+			Expect(got.Stderr).To(ContainSubstring("generated for the provision template of pak provided 0.1.0, but " +
+				"the release of this deployment contains"))
 			w.expectNothingLeft()
 		})
 })

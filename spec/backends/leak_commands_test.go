@@ -181,7 +181,7 @@ var _ = Describe("secrets under 40 names", func() {
 			expectNoLeak(m.call(ctx, deleteBinding, m.unbindParameters("b-1")), 0, false)
 			w.expectNothingLeft()
 		},
-		Entry("before OpenTofu applied", beforeApply, "bindings", "list"),
+		Entry("before OpenTofu applied", kit.Slow(), beforeApply, "bindings", "list"),
 		Entry("after OpenTofu applied", kit.Slow(), afterApply, "bindings", "show", "b-1", "--json"),
 	)
 
@@ -220,7 +220,7 @@ var _ = Describe("secrets under 40 names", func() {
 			writeInput(source, "tests/create-"+mode+".yml", object{"create": parameters, "bind": object{}})
 		}
 		pak(1, false, "test", source)
-		definition := read(filepath.Join(source, "leaky.yml"))
+		definition := read(filepath.Join(source, "entries.yml"))
 		var examples strings.Builder // one value on each line, because findings quote their line
 		for _, further := range []string{"unknown: value", "mode: user", "mode: operator", "mode: []"} {
 			examples.WriteString("- name: '" + further + "'\n  description: One\n  plan_id: " + entriesPlan + "\n")
@@ -231,7 +231,7 @@ var _ = Describe("secrets under 40 names", func() {
 				}
 			}
 		}
-		writeInput(source, "leaky.yml", definition+"examples:\n"+examples.String())
+		writeInput(source, "entries.yml", definition+"examples:\n"+examples.String())
 		for _, arguments := range [][]string{{"validate", source}, {"validate", source, "--format", "json"}} {
 			got := expectNoLeak(m.run(ctx, "", append([]string{"pak"}, arguments...)...), 0, false)
 			Expect(got.Stdout).To(ContainSubstring("would be rejected"))

@@ -141,33 +141,13 @@ func leakySource(name, provision string) string {
 `
 	}
 	mode := "  - {field_name: mode, type: string, default: none, details: What fails}\n"
-	source := filepath.Join(suite.dir, name)
-	Expect(os.MkdirAll(source, 0o700)).To(Succeed())
-	manifest := read(kit.Path("spec", "acceptance", "testdata", "paks", "entries", "manifest.yml"))
-	for name, text := range map[string]string{
-		"manifest.yml": strings.ReplaceAll(manifest, "entries.yml", "leaky.yml"),
-		"leaky.yml": `version: 1
-name: entries
-id: ` + entriesService + `
-description: A service that shows everything
-display_name: Leaky
-image_url: https://example.com/x.png
-documentation_url: https://example.com
-support_url: https://example.com
-plan_updateable: true
-plans:
-- {name: standard, id: ` + entriesPlan + `, description: One, display_name: One}
-provision:
+	return entriesSource(name, `provision:
   user_inputs:
-` + mode + inputs.String() + body + `bind:
+`+mode+inputs.String()+body+`bind:
   user_inputs:
-` + mode + inputs.String() + `  requires:` + rules + template + `  outputs:
+`+mode+inputs.String()+`  requires:`+rules+template+`  outputs:
   - {field_name: host, type: string, details: The host}
-`,
-	} {
-		Expect(os.WriteFile(filepath.Join(source, name), []byte(text), 0o600)).To(Succeed())
-	}
-	return makePak(source, kit.Newest)
+`)
 }
 
 // expectNoLeak asserts that an answer has this exit status and shows no planted value, and returns the answer. The
@@ -221,7 +201,7 @@ func filesWithLeaks(dirs ...string) (files int, leaky map[string][]string) {
 }
 
 var _ = Describe("secrets under 40 names", func() {
-	It("are in no file, no row of the database and no output of a command except its product",
+	It("are in no file, no row of the database and no output of a command except its product", kit.Slow(),
 		func(ctx context.Context) {
 			Expect(secretKeys).To(HaveLen(40))
 			Expect(leaks(fmt.Sprint(plantedValues("plan")))).To(HaveLen(40))

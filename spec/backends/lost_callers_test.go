@@ -294,15 +294,17 @@ var _ = Describe("a command whose state another run replaces while OpenTofu runs
 		return call.run(func() { w.replaceState(ctx, call.workspace, with) })
 	}
 
-	It("names the resources that the other run does not have, and keeps that run's record", func(ctx context.Context) {
-		w := newWorld(ctx, pg)
-		m := w.newMachine(ctx)
-		call := m.bindingCall(m.ask(createBinding, m.bindParameters("bind-1")))
-		got := replaced(ctx, w, call, false)
-		call.expectNamed(got)
-		Expect(got.Stderr).To(ContainSubstring("keep this message"))
-		Expect(w.storedText(ctx, call.workspace)).To(And(ContainSubstring("ANOTHER"), Not(ContainSubstring(`lost`))))
-	})
+	It("names the resources that the other run does not have, and keeps that run's record", kit.Slow(),
+		func(ctx context.Context) {
+			w := newWorld(ctx, pg)
+			m := w.newMachine(ctx)
+			call := m.bindingCall(m.ask(createBinding, m.bindParameters("bind-1")))
+			got := replaced(ctx, w, call, false)
+			call.expectNamed(got)
+			Expect(got.Stderr).To(ContainSubstring("keep this message"))
+			Expect(w.storedText(ctx, call.workspace)).To(
+				And(ContainSubstring("ANOTHER"), Not(ContainSubstring(`lost`))))
+		})
 
 	It("reports that the binding exists if the other run has all resources", func(ctx context.Context) {
 		w := newWorld(ctx, pg)

@@ -31,5 +31,5 @@ var _ = Describe("a backend that only OpenTofu can read", func() {
 			Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
 			first.cleanUp(ctx)
 			w.expectNothingLeft()
-		}, Entry("gcs", gcs), Entry("azurerm", kit.Slow(), azure))
+		}, Entry("gcs", kit.Slow(), gcs), Entry("azurerm", kit.Slow(), azure))
 })

@@ -151,24 +151,25 @@ var _ = Describe("two machines that create the same binding", func() {
 			second.set(object{"budget": "45s"})
 			Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
 			w.expectNothingLeft()
-		}, Entry("on pg", pg, "another run"), Entry("on s3", kit.Slow(), s3, "root@"))
+		}, Entry("on pg", kit.Slow(), pg, "another run"), Entry("on s3", kit.Slow(), s3, "root@"))
 })
 
 var _ = Describe("a clock that jumps", func() {
-	It("prevents the release of a lock from the future, and allows that of an old lock", func(ctx context.Context) {
-		w := newWorld(ctx, s3)
-		first, second := w.newMachine(ctx), w.newMachine(ctx)
-		first.killed(createBinding, first.bindParameters("bind-1"), afterCreate, theMachine)
-		second.set(object{"budget": "6s"})
-		w.forgeLock("bind-1", time.Now().Add(48*time.Hour))
-		expectBroken(second.unbind(ctx, "bind-1"), "is locked by")
-		second.set(object{"budget": "45s"})
-		w.forgeLock("bind-1", time.Now().Add(-48*time.Hour))
-		Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		Expect(w.resources()).To(BeEmpty())
-		Expect(w.stored()).To(BeEmpty())
-		// The first machine notices the change when it runs its next command.
-		Expect(first.unbind(ctx, "bind-1").Exit).To(Equal(41))
-		w.expectNothingLeft()
-	})
+	It("prevents the release of a lock from the future, and allows that of an old lock", kit.Slow(),
+		func(ctx context.Context) {
+			w := newWorld(ctx, s3)
+			first, second := w.newMachine(ctx), w.newMachine(ctx)
+			first.killed(createBinding, first.bindParameters("bind-1"), afterCreate, theMachine)
+			second.set(object{"budget": "6s"})
+			w.forgeLock("bind-1", time.Now().Add(48*time.Hour))
+			expectBroken(second.unbind(ctx, "bind-1"), "is locked by")
+			second.set(object{"budget": "45s"})
+			w.forgeLock("bind-1", time.Now().Add(-48*time.Hour))
+			Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			Expect(w.resources()).To(BeEmpty())
+			Expect(w.stored()).To(BeEmpty())
+			// The first machine notices the change when it runs its next command.
+			Expect(first.unbind(ctx, "bind-1").Exit).To(Equal(41))
+			w.expectNothingLeft()
+		})
 })

@@ -137,7 +137,7 @@ var _ = Describe("A damaged state", func() {
 					expectBroken(m.unbind(ctx, "bind-1"), reason)
 					expectBroken(m.bind(ctx, "bind-1"), reason)
 					deleted := m.operate(ctx, 1, "bindings", "delete", "bind-1")
-					Expect(deleted.Stdout).NotTo(ContainSubstring("there is none"))
+					Expect(deleted.Stdout).NotTo(ContainSubstring("it does not exist"))
 					Expect(deleted.Stderr).To(ContainSubstring(reason))
 					m.operate(ctx, 1, "bindings", "delete", "bind-1", "--forget")
 				}
@@ -181,7 +181,7 @@ var _ = Describe("A damaged state", func() {
 			It("without its record is replaced with a copy", func(ctx context.Context) {
 				got := m.operate(ctx, 3, "bindings", "state", "exec", "bind-1", "--", "state", "rm",
 					"terraform_data._binding")
-				Expect(got.Stderr).To(ContainSubstring("its record is gone"))
+				Expect(got.Stderr).To(ContainSubstring("no longer contains its record"))
 				m.operate(ctx, 1, "bindings", "delete", "bind-1")
 				m.operate(ctx, 0, "bindings", "state", "push", "bind-1", "--force", kept(got))
 				expectCured(ctx)

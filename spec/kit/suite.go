@@ -27,6 +27,15 @@ func SlowIf(condition bool) ginkgo.Labels {
 	return nil
 }
 
+// SkipSlow skips a test that ginkgo does not run, unless All reports true. It is for the same repetitive cases as Slow:
+// further examples, pages, recipes and backends. A test of each kind must not call it, so that it always runs.
+func SkipSlow(t T) {
+	t.Helper()
+	if !All() {
+		t.Skipf("a slow test, which runs with SPECS=all")
+	}
+}
+
 // Suite runs the specs of a package. Specs with the label of Slow run only if All returns true, or if ginkgo's own
 // filters are set. Eventually waits for up to a minute. The whole suite fails after 40 minutes; a busy machine may need
 // ten.

@@ -126,7 +126,7 @@ func componentsOf(packages []goPackage) ([]*component, error) {
 		}
 		licensed, err := c.collect(item.Dir)
 		if err != nil {
-			return nil, fmt.Errorf("looking for the licence of %s: %w", item.ImportPath, err)
+			return nil, fmt.Errorf("finding the licence of %s: %w", item.ImportPath, err)
 		}
 		if !licensed {
 			missing = append(missing, strings.TrimSpace(item.ImportPath+" "+c.Version))

@@ -40,6 +40,7 @@ func listed(t *testing.T, text string) []string {
 
 // TestAdapter compares the text for the adapter with the modules that the linker has recorded in the program.
 func TestAdapter(t *testing.T) {
+	kit.SkipSlow(t)
 	written := text(t, "-dir", kit.Path(), "./cmd/service-adapter")
 	info, err := buildinfo.ReadFile(broker.Binary(t))
 	if err != nil {

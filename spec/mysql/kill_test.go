@@ -105,12 +105,13 @@ var _ = Describe("a bind that is killed", func() {
 				Expect(users(ctx)).To(BeEmpty())
 			})
 
-			It("grants nothing more to a later create-binding with read access only", func(ctx context.Context) {
-				reader := session(ctx, s.Credentials(ctx, one, object{"read_only": true}))
-				_, err := reader.ExecContext(ctx, "CREATE TABLE orders (id INT)")
-				refused(err, commandDenied)
-				s.unbound(ctx, one)
-			})
+			It("grants nothing more to a later create-binding with read access only", kit.Slow(),
+				func(ctx context.Context) {
+					reader := session(ctx, s.Credentials(ctx, one, object{"read_only": true}))
+					_, err := reader.ExecContext(ctx, "CREATE TABLE orders (id INT)")
+					refused(err, commandDenied)
+					s.unbound(ctx, one)
+				})
 		})
 	}
 })

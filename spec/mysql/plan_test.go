@@ -17,13 +17,13 @@ var _ = DescribeTable("a plan of the operator is rejected",
 	},
 	Entry("without a disk", single, func(plan object) {
 		delete(plan["instance_groups"].([]any)[0].(object), "persistent_disk_type")
-	}, "the instance group mysql needs a persistent_disk_type"),
+	}, "the instance group mysql requires a persistent_disk_type"),
 	Entry("of a cluster without proxies", cluster, func(plan object) {
 		plan["instance_groups"] = plan["instance_groups"].([]any)[:1]
 	}, "the plan lacks the instance group"),
 	Entry("of one server with proxies", cluster, func(plan object) {
 		plan["properties"].(object)["nodes"] = 1
-	}, "that the service does not know"),
+	}, "that is not a group of the service"),
 	Entry("of two servers", single, func(plan object) {
 		plan["properties"].(object)["nodes"] = 2
 	}, "must be one of 1, 3, 5"),

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/servers"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -15,7 +16,7 @@ import (
 
 // The steps follow docs/operations/rotate-a-certificate-authority.md, with certificates as CredHub generates them.
 var _ = Describe("The authority of an instance", func() {
-	It("is rotated while apps stay connected", func(ctx context.Context) {
+	It("is rotated while apps stay connected", kit.Slow(), func(ctx context.Context) {
 		credhub := servers.NewCredHub(GinkgoT(), 90*24*time.Hour, internalName, "*.node.default.bosh")
 		DeferCleanup(func(ctx context.Context) error { return server.UseCertificates(ctx, certificates) })
 		t := plain()

@@ -87,7 +87,7 @@ var _ = Describe("the example rabbitmq", func() {
 		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
-	It("verifies the certificate of BOSH, and gives the client its authority", func(ctx context.Context) {
+	It("verifies the certificate of BOSH, and gives the client its authority", kit.Slow(), func(ctx context.Context) {
 		t := plain()
 		t.properties = object{"nodes": 1, "port": server.TLSPort, "management_port": server.ManagementTLSPort}
 		t.parameters = object{"tls": true}
@@ -129,7 +129,7 @@ var _ = Describe("the example rabbitmq", func() {
 		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
-	It("moves an app from one binding to another", func(ctx context.Context) {
+	It("moves an app from one binding to another", kit.Slow(), func(ctx context.Context) {
 		s := newSite(ctx, plain())
 		old := s.Credentials(ctx, "bind-1", object{"vhost": "orders"})
 		Expect(publish(ctx, connect(old), "orders", "one")).To(BeTrue())
@@ -176,12 +176,12 @@ var _ = Describe("the example rabbitmq", func() {
 	},
 		Entry("of a policy that RabbitMQ does not support",
 			object{"policies": object{"p": object{"pattern": ".*", "definition": object{"no-such-key": 1}}}},
-			`RabbitMQ refuses a policy of parameter "policies"`),
+			`RabbitMQ rejected a policy of parameter "policies"`),
 		Entry("of a policy without a pattern", kit.Slow(),
 			object{"policies": object{"p": object{"definition": object{"max-length": 1}}}},
-			"RabbitMQ refuses a policy"),
+			"RabbitMQ rejected a policy"),
 		Entry("of a policy that is a text", kit.Slow(), object{"policies": object{"p": "PUT"}},
-			"RabbitMQ refuses a policy"),
+			"RabbitMQ rejected a policy"),
 		Entry("of a policy with a path as its name", object{"policies": object{"..": object{}}}, "policies"),
 		Entry("of a policy of two lines", object{"policies": object{"p\nq": object{}}}, "policies"),
 		Entry("of the vhost of another binding", object{"vhost": "b-bind-2"}, `parameter "vhost" must not begin`),
@@ -203,7 +203,7 @@ var _ = Describe("the example rabbitmq", func() {
 			got := s.DeleteBinding(ctx, "bind-1")
 			Expect(got.Exit).To(Equal(1))
 			Expect(got.Stdout).To(BeEmpty(), "the message is for the operator")
-			Expect(got.Stderr).To(And(ContainSubstring("RabbitMQ refuses the administrator"),
+			Expect(got.Stderr).To(And(ContainSubstring("RabbitMQ rejected the login of the administrator"),
 				Not(ContainSubstring(old))))
 
 			s.Secrets[s.administrator()] = server.Password
@@ -214,7 +214,7 @@ var _ = Describe("the example rabbitmq", func() {
 		})
 
 	It("changes the administrators' passwords of all instances with keepers, and the password of one app with a "+
-		"second binding", func(ctx context.Context) {
+		"second binding", kit.Slow(), func(ctx context.Context) {
 		s := newSite(ctx, plain())
 		connect(s.Credentials(ctx, "bind-1", nil))
 		source, rotating := filepath.Join(s.Dir, "source"), filepath.Join(s.Dir, "rotating.brokerpak")

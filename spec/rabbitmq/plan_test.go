@@ -17,14 +17,15 @@ var _ = DescribeTable("a plan of the operator is rejected",
 	},
 	Entry("without a disk", func(_, group object) {
 		delete(group, "persistent_disk_type")
-	}, "the instance group node needs a persistent_disk_type"),
+	}, "the instance group node requires a persistent_disk_type"),
 	Entry("without a network", func(_, group object) {
 		group["networks"] = []string{}
 	}, "expected 1 network for node, got 0"),
 	Entry("with two networks", func(_, group object) {
 		group["networks"] = []string{"a", "b"}
 	}, "expected 1 network for node, got 2"),
-	Entry("without the group", func(_, group object) { group["name"] = "server" }, "that the service does not know"),
+	Entry("without the group", func(_, group object) { group["name"] = "server" },
+		"that is not a group of the service"),
 	Entry("with two nodes", func(properties, _ object) { properties["nodes"] = 2 }, "must be one of 1, 3, 5"),
 )
 

@@ -41,8 +41,8 @@ var _ = BeforeSuite(func(ctx context.Context) {
 // wholeSuite is the text of the container whose specs need the outcomes of all cases.
 const wholeSuite = "docs/compatibility.md"
 
-// isSlow reports whether the nth case is one of the three quarters that are played only if all specs run.
-func isSlow(n int) bool { return n%4 != 0 }
+// isSlow reports whether the nth case is one of the seven eighths that are played only if all specs run.
+func isSlow(n int) bool { return n%8 != 0 }
 
 // focused returns the cases that the filters of ginkgo select, because playing all of them takes long.
 func focused(cases []recorded) []recorded {

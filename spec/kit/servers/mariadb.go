@@ -31,7 +31,7 @@ type MariaServer struct {
 // able to search every directory above dir. The error is an ErrMissing if the package is not installed.
 func MariaDB(ctx context.Context, dir string, certificates Certificates) (*MariaServer, error) {
 	if _, err := os.Stat(mariadbd); err != nil {
-		return nil, fmt.Errorf("looking for MariaDB: %w: run scripts/install mariadb-server", ErrMissing)
+		return nil, fmt.Errorf("finding MariaDB: %w: run scripts/install mariadb-server", ErrMissing)
 	}
 	as, err := account("mysql")
 	if err != nil {

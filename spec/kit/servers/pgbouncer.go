@@ -18,7 +18,7 @@ const pgbouncer = "/usr/sbin/pgbouncer"
 // the cluster. The error is an ErrMissing if the package is not installed.
 func PgBouncer(ctx context.Context, dir string, cluster *Server, mode string) (*Server, error) {
 	if _, err := os.Stat(pgbouncer); err != nil {
-		return nil, fmt.Errorf("looking for PgBouncer: %w: run scripts/install pgbouncer", ErrMissing)
+		return nil, fmt.Errorf("finding PgBouncer: %w: run scripts/install pgbouncer", ErrMissing)
 	}
 	as, err := account("postgres")
 	if err != nil {

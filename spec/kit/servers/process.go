@@ -139,7 +139,7 @@ func (s *Server) end(signal os.Signal) error {
 func tool(name, version string, path ...string) (string, error) {
 	program := kit.Path(append([]string{"build", name, version}, path...)...)
 	if _, err := os.Stat(program); err != nil {
-		return "", fmt.Errorf("looking for %s: %w: run scripts/tool %s %s", name, ErrMissing, name, version)
+		return "", fmt.Errorf("finding %s: %w: run scripts/tool %s %s", name, ErrMissing, name, version)
 	}
 	return program, nil
 }

@@ -39,7 +39,7 @@ type RabbitServer struct {
 // must be able to search every directory above dir. The error is an ErrMissing if the package is not installed.
 func RabbitMQ(ctx context.Context, dir string, certificates Certificates) (*RabbitServer, error) {
 	if _, err := os.Stat(rabbitmq); err != nil {
-		return nil, fmt.Errorf("looking for RabbitMQ: %w: run scripts/install rabbitmq-server", ErrMissing)
+		return nil, fmt.Errorf("finding RabbitMQ: %w: run scripts/install rabbitmq-server", ErrMissing)
 	}
 	as, err := account("rabbitmq")
 	if err != nil {

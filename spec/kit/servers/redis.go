@@ -18,7 +18,7 @@ import (
 func Redis(ctx context.Context, dir, address, password string) (*Server, error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
-		return nil, fmt.Errorf("looking for Redis: %w: run scripts/install redis-server", ErrMissing)
+		return nil, fmt.Errorf("finding Redis: %w: run scripts/install redis-server", ErrMissing)
 	}
 	s := &Server{
 		Host: address, Port: 6379, User: "default", Password: password, Dir: dir,
