@@ -13,11 +13,25 @@ import (
 	"service-adapter/internal/record"
 )
 
-// createBinding executes the command create-binding within the budget, with an entry in the audit log. size is the size
-// of the request's body in bytes. It completes the request; see session.Session.CompleteBind for the errors. An
-// instance with a provision template must be usable: the error is a fault.UserError if the instance is being deleted,
-// or, if an errand applies the template, that of lifecycle.Manager.AppliedOutputs. Errors that outcome maps to exit
-// codes are described at binding.Binder, and further ones at changeBinding. After an error the binding is nil.
+// createBinding executes the command create-binding and returns the created binding, or nil and an error. request is
+// the decoded input, whose Instance must not be nil; createBinding sets the fields that the broker does not send, such
+// as the service and the plan, and registers the secrets of the request and of the instance for masking. size is the
+// size of the request's body in bytes. The begin and the result of the command are written to the audit log, also if
+// the request is rejected.
+//
+// These errors occur before a resource is created:
+//
+//   - The error is a *fault.UserError if the body is larger than the configuration allows, if its parameters are not an
+//     object, if the state of the instance shows that its deletion was begun and not finished, or if an errand applies
+//     the provision template of the instance and no apply was ever complete.
+//   - It is another error of session.Session.CompleteBind if the request cannot be completed, for example because no
+//     service can be chosen.
+//   - It is that of session.Session.Manager if the manager of OpenTofu cannot be created, for example because an
+//     environment variable that the pak requires is missing.
+//   - It is that of lifecycle.Manager.AppliedOutputs if the outputs that an errand applied cannot be read.
+//
+// All other errors are those of binding.Binder.Create, such as fault.ErrBindingExists, or the error that the budget of
+// the configuration ended. See there for the resources that may remain after an error.
 func (e *execution) createBinding(
 	ctx context.Context, request *binding.Request, size int,
 ) (created *binding.Binding, err error) {
@@ -33,12 +47,16 @@ func (e *execution) createBinding(
 	return created, err
 }
 
-// changeBinding completes a request with the function complete, then calls change within the budget of the command and
-// with the signal handling of Invocation.Interruptible, and returns its error. request is the request that complete
-// completes; changeBinding makes it report stored entries to the audit log. If complete returns an error, change is not
-// called and the error is returned. The begin and the result are written to the audit log in both cases; see
-// session.Session.Audited. Other errors, after which change is not called either, are those of session.Session.Manager,
-// such as a missing environment variable that the pak requires.
+// changeBinding calls complete, which sets the fields of the request that the broker does not send, and then change,
+// and returns the error of change. request must be the request that complete sets and change uses; changeBinding sets
+// its ReportStored, so that the audit log describes the stored binding. The context of change ends with ctx, with the
+// budget of the configuration, or with the first signal that Invocation.Interruptible handles. change gets a new
+// Binder.
+//
+// changeBinding returns an error without calling change if complete fails, whose error it returns unchanged, or if
+// session.Session.Manager fails, for example because an environment variable that the pak requires is missing. The
+// begin and the result are written to the audit log then as well. An event that cannot be written is only logged, and
+// does not change the result.
 func (e *execution) changeBinding(
 	ctx context.Context, request *binding.Request, complete func() error,
 	change func(context.Context, *binding.Binder) error,
@@ -59,32 +77,42 @@ func (e *execution) changeBinding(
 	})
 }
 
-// deleteBinding executes the command delete-binding within the budget, with an entry in the audit log. It returns
-// fault.ErrBindingNotFound if no state is stored for the binding. If additionally the service has no bind section, the
-// error is fault.ErrNotImplemented. If additionally the service is not known and a pak cannot be read, the error is
-// neither, because the service may be in that pak. Other errors are those of session.Session.CompleteUnbind,
-// changeBinding and binding.Binder.Delete. Outputs of the instance that cannot be read, and a missing directory of the
-// local state backend, are only logged.
+// deleteBinding executes the command delete-binding within the budget of the configuration, and writes its begin and
+// result to the audit log. request is the decoded input, whose Instance must not be nil; deleteBinding sets the fields
+// that the broker does not send, as far as they can be determined, and registers the secrets of the instance for
+// masking.
+//
+// If binding.Binder.Delete reports fault.ErrBindingNotFound, because no state is stored for the binding, because a
+// resource of it no longer existed, or because bind.errors explains the failure of an adoption in this way,
+// deleteBinding returns that error with two exceptions. It returns fault.ErrNotImplemented if the service has no bind
+// section. If the service cannot be determined and a pak cannot be read, it returns an error that wraps neither of the
+// two, because the service may be in that pak.
+//
+// deleteBinding also returns all other errors of Delete, and an error if the manifest of the instance is not a YAML
+// mapping or if the manager of OpenTofu cannot be created (see session.Session.Manager). These faults are only logged:
+// a record that cannot be decoded, a service that cannot be determined, invalid defaults of the operator, outputs of
+// the instance that cannot be read, unless an adoption of the binding needs them, and a missing directory of the local
+// state backend.
 func (e *execution) deleteBinding(ctx context.Context, request *binding.Request) error {
 	complete := func() error {
 		err := e.session.CompleteUnbind(request)
 		// The answer will be that the binding does not exist. That is correct on a machine that has never created a
 		// binding, and wrong after an incomplete restore.
 		if unused := e.session.Config.Backend().CheckExists(); err == nil && unused != nil {
-			e.session.Logger.Warn("looking for a binding where none was ever stored",
+			e.session.Logger.Warn("looking up a binding in a state backend that has never stored one",
 				"binding", request.BindingID, "error", unused)
 		}
 		return err
 	}
 	return e.changeBinding(ctx, request, complete, func(ctx context.Context, binder *binding.Binder) error {
 		if _, err := e.session.ReadApplied(ctx, binder.Manager, request, false); err != nil {
-			e.session.Logger.Warn("the instance's outputs are not known", "error", err)
+			e.session.Logger.Warn("the outputs of the instance are not available", "error", err)
 		}
 		err := binder.Delete(ctx, *request)
 		absent := errors.Is(err, fault.ErrBindingNotFound)
 		if unreadable := e.session.Catalog.UnreadableError(); unreadable != nil && request.Service == nil && absent {
 			// A service of the unreadable pak may adopt bindings that another adapter created.
-			return fmt.Errorf("binding %q has no state, and its service is not known: %w",
+			return fmt.Errorf("binding %q has no state, and its service cannot be determined: %w",
 				request.BindingID, unreadable)
 		}
 		if request.Service != nil && !request.Service.Binds() && absent {
@@ -94,8 +122,11 @@ func (e *execution) deleteBinding(ctx context.Context, request *binding.Request)
 	})
 }
 
-// bindingEntry returns the entry of the audit log for a request about a binding. If the request has no service, because
-// it could not be completed, the entry has no instance, service, plan and pak.
+// bindingEntry returns the entry of the audit log for a request that concerns a binding: the binding id, the app, space
+// and organization that the body names, the instance id, the names of the service and plan, the name and version of the
+// pak, and the version of its default OpenTofu, if it has one. If request.Service is nil, because the request could not
+// be completed or its service not be determined, the entry has no instance, service, plan, pak and OpenTofu. Otherwise
+// request.Instance and request.Pak must not be nil.
 func bindingEntry(request *binding.Request) lifecycle.Entry {
 	entry := lifecycle.Entry{
 		Identity: lifecycle.Identity{Kind: lifecycle.Binding, ID: request.BindingID},

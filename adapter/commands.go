@@ -22,14 +22,17 @@ import (
 	"service-adapter/schemas"
 )
 
-// handle runs the command of the session and returns its encoded product, or nil if the command has none. The product
-// is JSON, except that a manifest is plain text if the broker passed its request as arguments; see plainManifest. The
-// request is recorded when the answer has been written, also if the command failed.
+// handle reads the input, runs the command of the session and returns its encoded product, which is nil after an error
+// and for delete-binding. The product is JSON with a line break at its end, except that a manifest is plain YAML if the
+// broker passed its request as arguments; see plainManifest. If record_requests is configured, the request is recorded
+// after the answer has been written, also if the command failed or the input could not be read, but not after a panic.
 //
-// If no service of the paks supports the command, handle returns fault.ErrNotImplemented before it reads the input, as
-// the SDK does, and the request is not recorded. Only delete-binding is attempted nevertheless, because an earlier
-// version of a pak may have created bindings. Input that cannot be decoded is an input.Error, which for such a
-// delete-binding also wraps fault.ErrNotImplemented. See respond for the other errors.
+// If no service of the paks supports the command (see implemented), handle returns fault.ErrNotImplemented before it
+// reads the input, as the SDK does, and the request is not recorded. Only delete-binding is attempted nevertheless,
+// because an earlier version of a pak may have created bindings. Input that cannot be read or decoded is an
+// input.Error, which for such a delete-binding also wraps fault.ErrNotImplemented. Other errors are those of the
+// command, which respond returns, such as a *fault.UserError for a body that is nested too deeply, those of
+// plainManifest, and a product that cannot be encoded.
 func (e *execution) handle(ctx context.Context) ([]byte, error) {
 	if e.session.Command != input.DeleteBinding && !e.implemented(e.session.Command) {
 		return nil, fmt.Errorf("%s: %w", missingFeature(e.session.Command), fault.ErrNotImplemented)
@@ -56,8 +59,10 @@ func (e *execution) handle(ctx context.Context) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// record writes the request, whose input params contains, with its secrets masked, to the directory record_requests, if
-// that is configured. An error is only logged. A field that cannot be masked before ctx ends is left out.
+// record writes params, the input of the command, with its secrets masked as a new file to the directory that
+// record_requests configures. It does nothing if that is not configured. A field that cannot be parsed, or cannot be
+// masked before ctx ends, is left out and named in the file. An error, such as an input that is too large, is only
+// logged. recording.Write also deletes the oldest recordings.
 func (e *execution) record(ctx context.Context, params serviceadapter.InputParams) {
 	dir := e.session.Config.RecordRequests
 	if dir == "" {
@@ -68,9 +73,13 @@ func (e *execution) record(ctx context.Context, params serviceadapter.InputParam
 	}
 }
 
-// respond decodes the input, runs the command of the session and returns its product, which is to be encoded as JSON. A
-// command that is none of the other four is treated as generate-plan-schemas. The product of delete-binding is nil. See
-// package input for the errors of decoding, and the method of each command for its errors.
+// respond decodes params, the input, runs the command of the session and returns its product for encoding as JSON: a
+// *serviceadapter.MarshalledGenerateManifest, a *binding.Binding, nil for delete-binding, a
+// serviceadapter.DashboardUrl, or a serviceadapter.PlanSchema for generate-plan-schemas and any unknown command. After
+// an error, the product must not be used.
+//
+// Fields that cannot be decoded are an input.Error, or a fault.UserError if the body is nested too deeply. Other errors
+// are those of session.Session.GenerateManifest, createBinding, deleteBinding, dashboardURL and planSchemas.
 func (e *execution) respond(ctx context.Context, params serviceadapter.InputParams) (any, error) {
 	switch e.session.Command {
 	case input.GenerateManifest:
@@ -95,8 +104,10 @@ func (e *execution) respond(ctx context.Context, params serviceadapter.InputPara
 	}
 }
 
-// plainManifest returns the manifest as text, without secrets and configs. A broker that passes its requests as
-// arguments accepts nothing else. It returns an error if the manifest comes with secrets or BOSH configs.
+// plainManifest returns the YAML text of the manifest in product, without the JSON object around it. It is for a broker
+// that passes its requests as arguments, and therefore accepts only the text. Such a broker would lose the secrets and
+// the BOSH configs of the product, so plainManifest returns nil and an error if the product has any. product must not
+// be nil.
 func plainManifest(product *serviceadapter.MarshalledGenerateManifest) ([]byte, error) {
 	lost := ""
 	switch {
@@ -107,13 +118,14 @@ func plainManifest(product *serviceadapter.MarshalledGenerateManifest) ([]byte, 
 	default:
 		return []byte(product.Manifest), nil
 	}
-	return nil, fmt.Errorf("the manifest comes with %s, which the broker would lose: "+
-		"it passes its requests as arguments; set use_stdin of the broker's job to true", lost)
+	return nil, fmt.Errorf("the broker discards the %s of the manifest, because it passes its requests as arguments; "+
+		"set use_stdin of the broker's job to true", lost)
 }
 
-// implemented reports whether a service of the paks supports a command: a dashboard-url needs a service with a
-// dashboard_url, and the commands for bindings one with a bind section or a backup agent; every service supports the
-// other commands. It also reports true while a pak cannot be read, because that pak may contain such a service.
+// implemented reports whether at least one service of the paks supports a command of the protocol. A dashboard-url
+// needs a service with a dashboard_url, and the commands for bindings need one with a bind section or a backup agent.
+// Every service supports the other commands. implemented also returns true if a pak cannot be read, because that pak
+// may contain such a service.
 func (e *execution) implemented(command string) bool {
 	if len(e.session.Catalog.Unreadable) > 0 {
 		return true
@@ -131,8 +143,8 @@ func (e *execution) implemented(command string) bool {
 	return service != nil
 }
 
-// missingFeature returns the reason for an error that says that a command is not implemented: that no service has a
-// dashboard_url, for the command dashboard-url, and that none has a bind section, for any other command.
+// missingFeature returns the reason for an error that says that no service implements a command: "no service has a
+// dashboard_url" for the command dashboard-url, and "no service has a bind section" for any other command.
 func missingFeature(command string) string {
 	if command == input.DashboardURL {
 		return "no service has a dashboard_url"
@@ -140,10 +152,15 @@ func missingFeature(command string) string {
 	return "no service has a bind section"
 }
 
-// dashboardURL executes the command dashboard-url and returns a serviceadapter.DashboardUrl. The error is
-// fault.ErrNotImplemented if the service has no dashboard, and an input.Error if the plan cannot be decoded. It is
-// another one if the manifest is not a YAML mapping or its record cannot be decoded, no service can be chosen, defaults
-// of the operator are not valid, or the URL cannot be evaluated.
+// dashboardURL executes the command dashboard-url and returns a serviceadapter.DashboardUrl, or nil and an error. The
+// error wraps fault.ErrNotImplemented if the service has no dashboard_url, if the URL is empty, or if it depends on
+// outputs of a provision template that an errand applies. It is an input.Error if the plan cannot be decoded. It is
+// another error if the manifest is not a YAML mapping or its record cannot be decoded, if no service and plan can be
+// chosen, if the operator's plans or provision defaults for the service are not valid, or if the URL cannot be
+// evaluated.
+//
+// An empty manifest is allowed. The values that ephemeral bind inputs have for the instance are registered for masking;
+// see session.Session.MaskDeployed.
 func (e *execution) dashboardURL(raw serviceadapter.DashboardUrlJSONParams) (any, error) {
 	plan, err := input.DecodePlan("service plan", raw.Plan)
 	if err != nil {
@@ -174,9 +191,11 @@ func (e *execution) dashboardURL(raw serviceadapter.DashboardUrlJSONParams) (any
 	return serviceadapter.DashboardUrl{DashboardUrl: url}, nil
 }
 
-// planSchemas executes the command generate-plan-schemas and returns a serviceadapter.PlanSchema. It returns an
-// input.Error if the plan cannot be decoded, and another error if no service can be chosen, the operator's defaults are
-// not valid or a schema cannot be created.
+// planSchemas executes the command generate-plan-schemas and returns a serviceadapter.PlanSchema with the JSON Schemas
+// of the parameters for creating and updating an instance and for creating a binding. The schemas show values of the
+// operator and the plan as defaults, but no secrets; see suppliedValues. planSchemas returns nil and an input.Error if
+// the plan cannot be decoded, and nil and another error if no service and plan can be chosen, if the operator's plans
+// or defaults are not valid or if a schema cannot be created.
 func (e *execution) planSchemas(raw serviceadapter.GeneratePlanSchemasJSONParams) (any, error) {
 	plan, err := input.DecodePlan("plan JSON", raw.Plan)
 	if err != nil {
@@ -201,10 +220,14 @@ func (e *execution) planSchemas(raw serviceadapter.GeneratePlanSchemasJSONParams
 	return schema, nil
 }
 
-// suppliedValues returns the values that inputs have if a user does not set them: the defaults of the operator, the
-// overrides of the plan, and its properties. Later layers take precedence. For the bind action, only properties that
-// are inputs of the action count. Secrets are replaced by schemas.Hidden. suppliedValues returns an error if defaults
-// of the operator are not valid.
+// suppliedValues returns the values that the inputs of the provision and bind actions of a chosen service have if a
+// user does not set them, by name. For the provision action, these are the operator's defaults, the overrides of the
+// plan and all plan properties. For the bind action, they are the operator's defaults, the overrides of the plan, and
+// the plan properties that are declared as plan inputs of the bind action, which are converted to their types. Later
+// layers take precedence. A plan property of the bind action that cannot be converted becomes nil. A value that is or
+// contains a secret is replaced by schemas.Hidden; see hideSecrets. suppliedValues registers secrets in the environment
+// variables with the operator's defaults for masking. It returns an error, and no values, if such a variable is neither
+// empty nor a JSON object or null.
 func suppliedValues(s *session.Session, chosen *session.Selection) (schemas.Supplied, error) {
 	provision, err := s.Values().ProvisionDefaults(chosen.Service)
 	bind, bindErr := s.Values().BindDefaults(chosen.Service)
@@ -225,9 +248,13 @@ func suppliedValues(s *session.Session, chosen *session.Selection) (schemas.Supp
 	return supplied, nil
 }
 
-// hideSecrets replaces, in values, the secrets among the inputs of an action by schemas.Hidden, because every user can
-// read the schemas. Secrets are the values of inputs that the action declares secret, and values that package redact
-// recognises by their name or content.
+// hideSecrets replaces the values in values that are or contain a secret by schemas.Hidden, because every user can read
+// the schemas of a plan. values maps the names of an action's inputs to their values and is changed in the call.
+//
+// A value is replaced as a whole if its input is declared secret by the action (see session.SecretInputs) and it
+// contains a text or a number, or if package redact recognises a secret in it by the name of the input or by its
+// content. Each value is checked on its own: the text of a declared secret is not recognised in the value of another
+// input.
 func hideSecrets(action *brokerpak.Action, values map[string]any) {
 	declared := session.SecretInputs(action)
 	for name, item := range values {

@@ -37,17 +37,19 @@ EXIT STATUS
 %[4]s  1 any other error; standard output has the message for the user, if there is one
 `
 
-// A description contains the parts of a command's help that are particular to the command: what the command does, as
-// after "to", what it writes to standard output, and its exit codes other than 0 and 1.
+// A description contains the parts of a command's help that are particular to the command: its purpose, as a verb
+// phrase that follows "to", a noun phrase for the output that it writes to standard output, and the lines for its exit
+// codes other than 0 and 1, which are "" if it has none.
 type description struct {
 	purpose, product string
 	// exits are the lines of the exit codes other than 0 and 1.
 	exits string
 }
 
-// descriptions returns the descriptions of all commands of the protocol, by name.
+// descriptions returns a new map with the description of every command of the protocol, by the name of the command,
+// such as "create-binding".
 func descriptions() map[string]description {
-	const unsupported = "  10 no service of the paks supports the command\n"
+	const unsupported = "  10 the service does not support the command\n"
 	return map[string]description{
 		input.GenerateManifest: {
 			"generate the manifest of a service instance", "the manifest with its secrets and configs", "",
@@ -68,12 +70,14 @@ func descriptions() map[string]description {
 	}
 }
 
-// wantsHelp reports whether the only argument after the name of the command is --help. It is false for -h, which is an
-// error in adapters that are built with the SDK of the on-demand broker, and therefore in this one.
+// wantsHelp reports whether the only argument after the names of the program and the command is --help. args are all
+// arguments, as in Invocation.Args. wantsHelp returns false for -h, which is an error in adapters that are built with
+// the SDK of the on-demand broker, and therefore in this one.
 func wantsHelp(args []string) bool { return len(args) == 3 && args[2] == "--help" }
 
-// printHelp writes the help of a command of the protocol, which must be one of Commands, to standard output and returns
-// the exit code 0. If the help cannot be written, it writes the reason to standard error and returns 1.
+// printHelp writes the help of a command of the protocol, with an example of its request, to Stdout of the invocation
+// and returns the exit code 0. If the help cannot be written, or if command is not one of Commands, printHelp writes
+// the reason to Stderr and returns 1.
 func printHelp(invocation Invocation, command string) int {
 	example, err := requests.ReadFile("requests/" + command + ".json")
 	if err == nil {
@@ -89,7 +93,8 @@ func printHelp(invocation Invocation, command string) int {
 	return 0
 }
 
-// indent returns a text with two spaces before each line and one line break at its end.
+// indent returns a text with two spaces before each line, including empty lines, and with a line break at its end,
+// which is added if the text does not end with one.
 func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
 }

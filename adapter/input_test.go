@@ -42,9 +42,9 @@ var _ = Describe("the input", func() {
 			}
 		},
 		Entry("nothing", "", "expecting parameters to be passed via stdin"),
-		Entry("not JSON", "s3cret", "no valid JSON at byte 1"),
-		Entry("cut JSON", `{"s3cret": "s3`, "no valid JSON at byte 14"),
-		Entry("text after it", `{} s3cret`, "no valid JSON at byte 4"),
+		Entry("not JSON", "s3cret", "not valid JSON at byte 1"),
+		Entry("cut JSON", `{"s3cret": "s3`, "not valid JSON at byte 14"),
+		Entry("text after it", `{} s3cret`, "not valid JSON at byte 4"),
 		Entry("text", `"s3cret"`, "expected a JSON object, as the broker sends it: found: string"),
 		Entry("number", `17`, "found: number"),
 		Entry("null", "null", "unmarshalling"),

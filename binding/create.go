@@ -12,12 +12,15 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// create reserves the workspace, applies the bind template with the inputs of the scope and returns its outputs, within
-// the budget. See Create for the errors.
+// create reserves the workspace of the binding, applies the bind template with the inputs of the scope and returns the
+// outputs of the template, within the budget of the Manager. It registers the values of ephemeral inputs for masking.
+// After an error the outputs are nil. See Create for the errors, of which create returns those that follow the checks
+// of the request.
 //
-// If that fails after the reservation, create destroys the resources and removes the workspace; it logs an error of
-// this rollback. It leaves the resources in the state, for a later deletion, if OpenTofu was killed during the apply,
-// if the broker interrupted the command, and if another run owns the workspace or resources are in no state.
+// If create fails after the reservation, it destroys the resources and removes the workspace; it logs an error of this
+// rollback. It leaves the resources in the state, for a later deletion, if OpenTofu was killed during the apply, if the
+// broker interrupted the command, and if another run owns the workspace or resources are in no state. If the
+// reservation itself fails, the workspace may stay reserved, without resources of this run.
 func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map[string]any, error) {
 	workCtx, ctx, cancel := b.Deadlines(ctx)
 	defer cancel()
@@ -62,7 +65,8 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 		err = fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
 	case !applied && lifecycle.WasKilled(err):
 		// The state may lack a resource that exists; delete-binding finishes the creation before it destroys.
-		b.Logger.Warn("OpenTofu was killed; delete-binding will destroy what it created", "binding", r.BindingID)
+		b.Logger.Warn("OpenTofu was killed; delete-binding will destroy the resources that it created",
+			"binding", r.BindingID)
 	default:
 		if lost := b.RollBack(ctx, space, prepared, record, err); lost != nil {
 			return nil, fmt.Errorf("creating binding %q: %w; %w", r.BindingID, err, lost)
@@ -75,14 +79,14 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 	return nil, lifecycle.ExplainError(err, r.Service.Bind.Errors, "apply")
 }
 
-// reserve reserves the open workspace for this binding, with the encoded record, by storing its first state. The
-// installation is the OpenTofu that accesses states which the adapter does not access itself. If the workspace contains
-// a binding with the same id that is not complete, such as an interrupted creation, reserve logs a warning and destroys
-// that binding first.
+// reserve reserves space, the open workspace of the binding, by storing its first state with record, the encoded record
+// of the binding. The installation is the OpenTofu that accesses states which the adapter does not access itself. If
+// the workspace contains a binding with the same id that is not complete, such as an interrupted creation, reserve logs
+// a warning and destroys that binding first, with inputs that are evaluated again for the request r.
 //
 // The error wraps fault.ErrBindingExists if a complete binding with this id exists, or if another run creates one.
 // Other errors are those of reading and writing the state, of decoding the record of the incomplete binding, and of the
-// destruction.
+// destruction. After an error of writing the state, it may be stored nevertheless.
 func (b *Binder) reserve(
 	ctx context.Context, r *Request, space *workspace.Workspace, installation opentofu.Installation, record []byte,
 ) error {
@@ -96,9 +100,9 @@ func (b *Binder) reserve(
 	}
 	if state != nil {
 		if state.Complete {
-			return fmt.Errorf("binding %q: %w: it was made completely. "+
-				"If nobody got its credentials, the adapter was killed after it had made it; "+
-				"an unbind deletes it, and after that the id can be used", r.BindingID, fault.ErrBindingExists)
+			return fmt.Errorf("binding %q: %w: its creation is complete. If its credentials were never delivered, "+
+				"the adapter was killed after the creation: an unbind deletes the binding, and the id can then be "+
+				"used again", r.BindingID, fault.ErrBindingExists)
 		}
 		b.Logger.Warn("undoing an interrupted creation of the same binding", "binding", r.BindingID)
 		previous, err := lifecycle.DecodeRecord(state.Record)

@@ -70,7 +70,7 @@ var _ = Describe("deleting a binding", func() {
 		s := created(ctx, bind(`${bosh.host("server")}`))
 		accept("10.0.8.5")
 		s.view = nil
-		Expect(s.DeleteStored(ctx, s.id, lifecycle.Creating)).To(MatchError("it is complete by now"))
+		Expect(s.DeleteStored(ctx, s.id, lifecycle.Creating)).To(MatchError("its condition is now complete"))
 		Expect(s.DeleteStored(ctx, s.id, lifecycle.Creating, lifecycle.Complete)).To(Succeed(), s.logs.String())
 		Expect(s.files()).To(BeEmpty())
 		Expect(s.DeleteStored(ctx, s.id)).To(MatchError(lifecycle.ErrNotStored))
@@ -297,7 +297,7 @@ var _ = Describe("deleting a binding", func() {
 		broken := strings.Replace(string(text), `"name": "_binding"`, `"name": "_lost"`, 1)
 		Expect(broken).NotTo(Equal(string(text)))
 		Expect(os.WriteFile(file, []byte(broken), 0o600)).To(Succeed())
-		Expect(s.delete(ctx)).To(MatchError(ContainSubstring("the state holds none")))
+		Expect(s.delete(ctx)).To(MatchError(ContainSubstring("the state contains none")))
 		Expect(s.files()).To(HaveLen(2))
 		Expect(os.WriteFile(file, text, 0o600)).To(Succeed())
 		deleted(ctx, s)

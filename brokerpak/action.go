@@ -11,11 +11,15 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// action returns the field of the section provision or bind; a field describes and decodes the value of a key. The
-// parameter name is the name of the section. Decoding the field sets the target only if the section is present and not
-// null. It also reads the section's OpenTofu files from the pak and, for bind, generates the template of a command; see
-// readTemplates and generateTemplate for the errors that they report. Unknown keys are only warnings. A section that is
-// not a mapping is reported as an error, and the target is then an action without content.
+// action returns the field of the YAML key name, which must be "provision" or "bind"; a field describes the value of a
+// key and decodes it. Decoding stores the section in target, and leaves target unchanged if the section is null. It
+// also reads the OpenTofu files of the section from the pak and, for a bind section with a command, generates the
+// template of the command.
+//
+// Decoding continues after an error and adds all errors to the diagnostics of d: invalid values, files that cannot be
+// read (see readTemplates), and faults of a command (see generateTemplate). Unknown keys directly in the section are
+// only warnings. A section that is not a mapping is reported as an error, and target then becomes an action with a
+// position and no content.
 func (d *definition) action(name string, target *Action) field {
 	action := &Action{Templates: map[string]string{}, TemplateSources: map[string]Document{}}
 	return d.section(name, false, func() fields { return d.actionKeys(name, action) }, func(mapping mappingNode) {
@@ -28,9 +32,11 @@ func (d *definition) action(name string, target *Action) field {
 	})
 }
 
-// actionKeys returns the keys of the section provision or bind, which is the parameter name: those of Brokerpak V1 and
-// those that this adapter adds, from provisionKeys or bindKeys. They are decoded into action, except template,
-// template_ref, templates and template_refs: decoding only checks their types, and readTemplates collects their files.
+// actionKeys returns descriptions of the keys of the section provision or bind; the parameter name is the name of the
+// section. They are the keys of Brokerpak V1 and those that this adapter adds, which provisionKeys and bindKeys return.
+// Decoding a key stores its value in action, and adds errors to the diagnostics of d if the value is not valid. The
+// keys template, template_ref, templates and template_refs are exceptions: their decoding only checks the types of the
+// values, and readTemplates stores the files.
 func (d *definition) actionKeys(name string, action *Action) fields {
 	outputs := "outputs"
 	if name == "bind" {
@@ -73,38 +79,49 @@ func (d *definition) actionKeys(name string, action *Action) fields {
 	return append(keys, d.provisionKeys(action)...)
 }
 
-// provisionKeys returns the keys bosh and errors, which this adapter adds to the section provision. They are decoded
-// into action.
+// provisionKeys returns descriptions of the keys bosh and errors, which this adapter adds to the section provision.
+// Decoding the keys stores their values in the fields Bosh and Errors of action, and adds errors to the diagnostics of
+// d if the values are not valid.
 func (d *definition) provisionKeys(action *Action) fields {
 	return fields{
-		{"bosh", "How the BOSH manifest of an instance is created.", d.bosh(&action.Bosh)},
-		{"errors", "What the user is told if the template fails.", d.errorRules("provision", &action.Errors)},
+		{"bosh", "The BOSH manifest of an instance, and the sources of its values.", d.bosh(&action.Bosh)},
+		{
+			"errors", "The messages for the user if the provision template fails.",
+			d.errorRules("provision", &action.Errors),
+		},
 	}
 }
 
-// bindKeys returns the keys requires_app_guid, requires, errors, adopt and command, which this adapter adds to the
-// section bind. They are decoded into action.
+// bindKeys returns descriptions of the keys requires_app_guid, requires, errors, adopt and command, which this adapter
+// adds to the section bind. Decoding the keys stores their values in the fields of action with the same names, such as
+// RequiresAppGUID, and adds errors to the diagnostics of d if the values are not valid.
 func (d *definition) bindKeys(action *Action) fields {
 	return fields{
 		{
-			"requires_app_guid", "Reject bindings without an app, such as service keys (exit code 42).",
+			"requires_app_guid", "Whether the adapter rejects bindings without an app, such as service keys (exit " +
+				"code 42).",
 			d.boolean("requires_app_guid", &action.RequiresAppGUID),
 		},
-		{"requires", "Rules that are checked before anything runs.", d.checks("bind.requires", &action.Requires)},
 		{
-			"errors", "What a failure of the template means: no such binding, binding exists, or a text for the user.",
+			"requires", "Rules that the adapter checks before it runs OpenTofu.",
+			d.checks("bind.requires", &action.Requires),
+		},
+		{
+			"errors", "The meaning of a failure of the template: the binding does not exist, the binding exists, or " +
+				"a message for the user.",
 			d.errorRules("bind", &action.Errors),
 		},
 		{
 			"adopt", "A condition for deleting a binding without state, such as a binding of another adapter. If it " +
-				"is true, the binding is first created, so that a provider can take over the existing resources, and " +
-				"then deleted. If it is false or missing, the binding does not exist (exit code 41).",
+				"is true, the adapter first creates the binding, so that a provider can take over the existing " +
+				"resources, and then deletes it. If it is false or missing, the adapter reports that the binding " +
+				"does not exist (exit code 41).",
 			d.expression("bind.adopt", &action.Adopt),
 		},
 		{
 			"command", "An executable of the pak that creates and deletes bindings, instead of resources of a " +
-				"template. It is run as `COMMAND create` and `COMMAND delete`, with the inputs on its standard " +
-				"input. Each output then has a `value`, or is an output of the template.",
+				"template. OpenTofu runs `COMMAND create` and `COMMAND delete`, with the inputs on standard input. " +
+				"Each output must have a `value` or be an output of the template.",
 			d.text("command", &action.Command),
 		},
 	}
@@ -113,11 +130,15 @@ func (d *definition) bindKeys(action *Action) fields {
 // inlineName is the file name of the text of the key `template`.
 const inlineName = "template.tf"
 
-// readTemplates adds to an action the OpenTofu files that the keys template, template_ref, templates and template_refs
-// of its section contain or name. mapping contains the nodes of the section. template_ref takes precedence over
-// template, templates over both for a file of the same name, and template_refs over all of them. Empty texts and
-// references are ignored, except in templates. A file that cannot be read, and a key that cannot be a file name, are
-// reported as errors and left out.
+// readTemplates adds the OpenTofu files of a section to Templates and TemplateSources of action, which must not be nil
+// maps. mapping contains the nodes of the section. The key template contains the text of the file template.tf, and
+// template_ref the path of that file in the pak; template_ref takes precedence. The keys templates and template_refs
+// are mappings from NAME to a text or a path, and each entry becomes the file NAME.tf.
+//
+// If several keys contain a file of the same name, template_refs takes precedence over templates, and templates over
+// the other two. Empty texts, empty paths, null, lists and mappings are ignored as values, except in templates, where
+// they become empty files. A file that cannot be read, and a NAME that cannot be a file name (see checkTemplateKey),
+// are reported as errors in the diagnostics of d and are not added.
 func (d *definition) readTemplates(mapping mappingNode, action *Action) {
 	if ref := mapping.values["template_ref"]; textOf(ref) != "" {
 		d.addReference(action, inlineName, "template_ref", ref)
@@ -136,31 +157,36 @@ func (d *definition) readTemplates(mapping mappingNode, action *Action) {
 	}
 }
 
-// addReference reads a file of the pak and adds it to the action's templates under the given name, in place of an
-// existing one. ref is the node with the path of the file, and label the key for the error. If the file cannot be read,
-// addReference reports an error and adds nothing.
+// addReference reads a file of the pak and adds it to Templates and TemplateSources of the action under a name such as
+// "main.tf", in place of an existing file of that name. ref is the scalar node that contains the path of the file,
+// relative to the root of the pak. label is the key that the error message names, such as "template_ref". If the file
+// is outside of the pak, is missing, is larger than 4 MB or cannot be read, addReference adds an error at ref to the
+// diagnostics of d and leaves the action unchanged.
 func (d *definition) addReference(action *Action, name, label string, ref *yaml.Node) {
 	if document, ok := d.readRef(ref, label, ref.Value); ok {
 		action.addTemplate(name, document)
 	}
 }
 
-// addTemplate adds an OpenTofu file to Templates and TemplateSources of the action, or replaces the one with the same
-// name. Neither map may be nil.
+// addTemplate stores an OpenTofu file in the action, in place of an existing file of the same name: the text in
+// Templates and the text with its position in TemplateSources. name is a file name such as "main.tf". addTemplate
+// panics if one of the two maps is nil.
 func (a *Action) addTemplate(name string, document Document) {
 	a.Templates[name], a.TemplateSources[name] = document.Text, document
 }
 
-// inlineDocument returns a scalar of the definition as a document, with the position of its text. The text of null, of
-// a list and of a mapping is "". The node must not be nil.
+// inlineDocument returns the text of a scalar in the definition, such as the OpenTofu code of the key template,
+// together with the position of the text in the definition's file. The text of null, of a list and of a mapping is "";
+// no error is reported. The node must not be nil.
 func (d *document) inlineDocument(node *yaml.Node) Document {
 	source := expr.SourceOf(node, d.file, d.lines)
 	source.Text = textOf(node)
 	return Document(source)
 }
 
-// textOf returns the text of a scalar as it is written in the file. It returns "" for null, for a list or mapping, and
-// for a nil node.
+// textOf returns the value of a YAML scalar as text, whatever its type. Quotes, escapes and the indentation of a block
+// scalar are resolved, but a number or boolean keeps the spelling of the file, such as "1.20" or "yes". textOf returns
+// "" for null, for a list or mapping, and for a nil node. An alias must have been resolved.
 func textOf(node *yaml.Node) string {
 	if node == nil || yamltree.IsNull(node) {
 		return ""
@@ -172,9 +198,9 @@ func textOf(node *yaml.Node) string {
 // names.
 const maxTemplateKey = 200
 
-// checkTemplateKey reports whether a key of templates or template_refs can be a file name: it must be neither empty nor
-// longer than maxTemplateKey, and must not contain a slash or a NUL. If it cannot, checkTemplateKey also reports an
-// error at the key.
+// checkTemplateKey reports whether a key of templates or template_refs, to which .tf is added, can be a file name: it
+// must be neither empty nor longer than 200 bytes (maxTemplateKey), and must not contain a slash or a NUL. For any
+// other key, checkTemplateKey returns false and adds an error at the key to the diagnostics of d.
 func (d *definition) checkTemplateKey(key *yaml.Node) bool {
 	valid := key.Value != "" && len(key.Value) <= maxTemplateKey && !strings.ContainsAny(key.Value, "/\x00")
 	if !valid {
@@ -184,10 +210,14 @@ func (d *definition) checkTemplateKey(key *yaml.Node) bool {
 	return valid
 }
 
-// errorRules returns the field of the key errors, a list of rules that is appended to target. The parameter action is
-// "provision" or "bind": exit codes 41 and 49 are allowed for bind only, because the broker gives them a meaning for
-// bindings only. A rule without match or exit, with an invalid regular expression or exit code, or with a message but
-// not exit user, is reported as an error and stored all the same.
+// errorRules returns the field of the key errors, a list of rules that translate failures of a template; decoding
+// appends them to target. The parameter action is "provision" or "bind". The key exit of a rule must be "user" or, for
+// bind only, "41" or "49", because the broker defines these exit codes for bindings only.
+//
+// Decoding adds errors to the diagnostics of d for a rule that is not a mapping, without match or exit, with another
+// exit, with an unknown key, with a list or mapping as a value, with a match that is not a regular expression (RE2), or
+// with a message although exit is not "user". Such a rule is stored all the same. Null is an empty list; any other
+// value that is not a list is reported as an error and appends nothing.
 func (d *definition) errorRules(action string, target *[]ErrorRule) field {
 	exits, allowed := []any{"user"}, "user"
 	if action == "bind" {

@@ -11,9 +11,11 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// bosh returns the field of the section provision.bosh; a field describes and decodes the value of a key. Unknown keys
-// in the section are errors, because only this adapter defines it. The target stays nil if the section is missing or
-// null. A section that is not a mapping is reported as an error, and the target is then a Bosh without content.
+// bosh returns the field of the key provision.bosh, a section that determines the BOSH manifest of an instance; a field
+// describes the value of a key and decodes it. Decoding stores a new Bosh in target, and leaves target unchanged if the
+// section is null. It adds errors to the diagnostics of d for values that are invalid, for unknown keys, and unless the
+// section has exactly one of manifest and manifest_ref. A section that is not a mapping is also reported as an error,
+// and target then becomes a Bosh with a position and no content.
 func (d *definition) bosh(target **Bosh) field {
 	bosh := &Bosh{}
 	return d.section("provision.bosh", true, func() fields { return d.boshKeys(bosh) }, func(mapping mappingNode) {
@@ -22,51 +24,60 @@ func (d *definition) bosh(target **Bosh) field {
 	})
 }
 
-// boshKeys returns the keys of provision.bosh, which are decoded into bosh. The table in docs/format.md is generated
-// from them.
+// boshKeys returns descriptions of the keys of provision.bosh. Decoding a key stores its value in a field of the
+// parameter bosh, and adds errors to the diagnostics of d if the value is not valid. The table of these keys in
+// docs/format.md is generated from the descriptions.
 func (d *definition) boshKeys(bosh *Bosh) fields {
 	return append(fields{
 		{
-			"manifest_ref", "The manifest template, a BOSH manifest with ((variables)): a file of the pak.",
+			"manifest_ref", "The path of the manifest template, which is a file of the pak: a BOSH manifest with " +
+				"((variables)).",
 			alternative(d.documentRef("manifest_ref", &bosh.Manifest)),
 		},
-		{"manifest", "The manifest template itself.", alternative(d.documentInline("manifest", &bosh.Manifest))},
+		{"manifest", "The text of the manifest template.", alternative(d.documentInline("manifest", &bosh.Manifest))},
 	}, d.keys("", bosh, map[string]field{
 		"optional_instance_groups": d.texts("optional_instance_groups", &bosh.OptionalInstanceGroups).
 			withTypeWords("list of names").
-			withDoc("Groups of the template or of ops files that a plan may leave out; all others are required."),
+			withDoc("Instance groups of the template or of ops files that a plan may omit. Any other group is " +
+				"required, unless `instance_groups` computes its size completely."),
 		"instance_groups": d.groupSizes(&bosh.Groups).
-			withDoc("Instance groups whose size the definition computes. Plans may omit those that are computed " +
-				"completely."),
+			withDoc("Instance groups whose size the definition computes. A plan may omit a group if the definition " +
+				"computes its size completely."),
 		"ops":        d.ops(&bosh.Ops),
 		"secrets":    d.secrets(&bosh.Secrets),
 		"references": d.references(&bosh.References),
 		"plan_defaults": d.texts("plan_defaults", &bosh.PlanDefaults).withTypeWords("list of user inputs").
-			withDoc("User inputs for which a plan's property is only a default: users may set the parameter."),
+			withDoc("User inputs that users may set although the plan has a property with the name of the input. The " +
+				"property is then only the default."),
 		"configs": d.configs(&bosh.Configs).
-			withDoc("BOSH configs that are returned to the broker. A config that is no longer returned stays at the " +
-				"Director until the instance is deleted."),
+			withDoc("BOSH configs that the adapter returns to the broker. If the adapter no longer returns a config, " +
+				"the config stays at the Director until the instance is deleted."),
 		"requires": d.requires(&bosh.Requires),
 		"checks": d.checks("checks", &bosh.Checks).
-			withDoc("Other rules: a request is rejected with `message` if `that` is false, unless it was already " +
-				"false for the deployed instance."),
+			withDoc("Other rules. If `that` is false, the adapter rejects the request with `message`, unless `that` " +
+				"is also false for the deployed instance."),
 		"update": d.expressions("update", &bosh.Update).
-			withDoc("The `update` block for plans without one; its expressions may use `previous.exists`."),
+			withDoc("Keys of the manifest's `update` block. A key of the plan's `update` block takes precedence. The " +
+				"expressions may read the deployed instance, for example with `previous.exists`."),
 		"carry_over": d.carryOver(bosh).
-			withDoc("The path, in a manifest of another adapter, of the value of an input, secret, reference or " +
-				"`uaa_client` field."),
+			withDoc("For an input, secret, reference or field of `uaa_client`, the path of its value in the manifest " +
+				"of another adapter. If there are several paths, the adapter uses the first one with a value."),
 		"outputs": d.outputs(&bosh.Outputs).
-			withDoc("Values of the instance: `instance.details` in bind expressions, and part of every binding's " +
-				"credentials."),
+			withDoc("Values of the instance. Bind expressions read them as `instance.details`, and the credentials " +
+				"of every binding contain them."),
 		"dashboard_url": d.expression("dashboard_url", &bosh.DashboardURL).
-			withDoc("The URL of the dashboard; without it, the command exits with code 10."),
+			withDoc("The URL of the dashboard. If the key is missing, the command `dashboard-url` exits with 10, and " +
+				"the service has no dashboard."),
 	})...)
 }
 
-// documentRef returns the field of a key that contains the path of a file in the pak, whose text is read into target. A
-// file that cannot be read or is empty, an empty path and null are reported as errors. The target is then unchanged for
-// an empty path or null, a zero Document for an unreadable file, and the Document of an empty file. The label is the
-// key for errors.
+// documentRef returns the field for a key that contains the path of a file in the pak, relative to its root; decoding
+// reads the file and stores its text in target, with the first character of the file as the position. The label is the
+// name of the key in error messages. Decoding adds an error to the diagnostics of d in three cases:
+//   - The path is null, empty or not a scalar. target is then unchanged.
+//   - The file is outside of the pak, missing, not a regular file, larger than 4 MB or not readable. target becomes a
+//     zero Document.
+//   - The file is empty or contains only white space. Its text is stored in target all the same.
 func (d *definition) documentRef(label string, target *Document) field {
 	return field{words: "path", newSchema: typed("string"), decode: func(node *yaml.Node) {
 		var ref string
@@ -82,11 +93,12 @@ func (d *definition) documentRef(label string, target *Document) field {
 	}}
 }
 
-// documentInline returns the field of a key that contains a YAML document: either a block scalar with the text of the
-// document, or a YAML node, which is encoded. It is decoded into target. Positions in the text of an encoded node are
-// not known: every position is that of the node. An empty text and null are reported as errors and stored with the text
-// "". A node that cannot be encoded is reported as an error and leaves the target unchanged. The label is the key for
-// errors.
+// documentInline returns the field for a key that contains a YAML document; decoding stores the document in target. If
+// the value is a scalar, usually a block scalar, its text is the text of the document. If the value is a mapping or
+// list, it is encoded as YAML; since its lines are then different, every position in the text is reported as that of
+// the value. An empty text and null are reported as errors in the diagnostics of d and stored with the text "". A value
+// that cannot be encoded is reported as an error and leaves target unchanged. The label is the name of the key in error
+// messages.
 func (d *definition) documentInline(label string, target *Document) field {
 	return field{words: "text or YAML", newSchema: typed("object", "array", "string"), decode: func(node *yaml.Node) {
 		if node.Kind == yaml.ScalarNode {
@@ -105,8 +117,14 @@ func (d *definition) documentInline(label string, target *Document) field {
 	}}
 }
 
-// documentKeys returns the keys of a document with a condition, ref, inline and if, which are decoded into target.
-// Exactly one of ref and inline must be present; see fields.
+// documentKeys returns descriptions of the keys ref, inline and if, which describe a document and the condition for its
+// use. Decoding the keys stores their values in target: ref is the path of a file in the pak, inline is the document
+// itself, and if is an expression. Invalid values are reported as errors; see documentRef, documentInline and
+// expression.
+//
+// Exactly one of ref and inline must be present and not null. Decoding a mapping with these keys reports an error
+// otherwise, and stores the later one in the file if both are present. If the key if is missing, null or invalid,
+// target.If stays nil, which means that the document is always used.
 func (d *definition) documentKeys(target *Conditional) fields {
 	return fields{
 		{"ref", "A file of the pak.", alternative(d.documentRef("ref", &target.Document))},
@@ -115,9 +133,15 @@ func (d *definition) documentKeys(target *Conditional) fields {
 	}
 }
 
-// groupSizes returns the field of the key provision.bosh.instance_groups, a list that is appended to target. The Sizes
-// of each entry are set to one element for each property of a group, in a fixed order. Entries without a name are
-// reported as errors and are not stored.
+// groupSizes returns the field of the key provision.bosh.instance_groups, a list of instance groups whose size the
+// definition computes; decoding appends them to target. The Sizes of each entry always have seven elements, in this
+// order: instances, at_most, vm_type, persistent_disk_type, vm_extensions, networks and azs. The Template of an element
+// is nil if the entry does not have its key, or has null or an invalid expression there.
+//
+// Decoding adds errors to the diagnostics of d for invalid expressions, for unknown keys, and for a list or mapping as
+// the value of the key like; such an entry is stored all the same. An entry without a name and one that is not a
+// mapping are reported as errors and are not stored. Null is an empty list; any other value that is not a list is
+// reported as an error.
 func (d *definition) groupSizes(target *[]GroupSize) field {
 	keys := func(group *GroupSize) fields {
 		rows := d.keys("", group, map[string]field{
@@ -151,8 +175,11 @@ func (d *definition) groupSizes(target *[]GroupSize) field {
 	})
 }
 
-// ops returns the field of the key provision.bosh.ops, a list that is appended to target in the order of the file. An
-// entry without a document, or with two, is reported as an error and stored all the same.
+// ops returns the field of the key provision.bosh.ops, a list of ops files with optional conditions; decoding appends
+// them to target in the order of the file. Decoding adds errors to the diagnostics of d for an entry without a
+// document, with both ref and inline, with unknown keys or with invalid values, and for an entry that is not a mapping.
+// Such an entry is stored all the same. Null is an empty list; any other value that is not a list is reported as an
+// error.
 func (d *definition) ops(target *[]Conditional) field {
 	keys := func(ops *Conditional) fields {
 		return append(d.documentKeys(ops), row{
@@ -165,9 +192,14 @@ func (d *definition) ops(target *[]Conditional) field {
 	return entries(d.document, "ops", true, target, keys, nil)
 }
 
-// configs returns the field of the key provision.bosh.configs, which is decoded into target. The map has an entry for
-// each type of config, "cloud", "cpi" or "runtime", that is present and not null. Null leaves the target nil. A value
-// or a config that is not a mapping is reported as an error; the config is stored without a document.
+// configs returns the field of the key provision.bosh.configs, a mapping from a type of BOSH config (cloud, cpi or
+// runtime) to a document with an optional condition. Decoding sets target to a new map that has an entry, with the
+// lower-case type as its key, for each config that is present and not null. Null instead of the mapping leaves target
+// unchanged, and any other value that is not a mapping makes the map empty and is reported as an error.
+//
+// Configs of other types are reported as errors in the diagnostics of d and are not stored. A config that is not a
+// mapping, has unknown keys or invalid values, or does not have exactly one of ref and inline, is also reported as an
+// error. It is stored all the same, with an empty document if it has none.
 func (d *definition) configs(target *map[string]Conditional) field {
 	return d.section("configs", true, func() fields {
 		*target = map[string]Conditional{}
@@ -186,9 +218,14 @@ func (d *definition) configs(target *map[string]Conditional) field {
 // ones.
 const minSecretLength, maxSecretLength = 8, 4096
 
-// secrets returns the field of the key provision.bosh.secrets, a list that is appended to target in the order of the
-// file. Decoding also sets Secret.Input. A secret that lacks a name, has not exactly one of length and value, or
-// violates the rules of checkSecret is reported as an error and stored all the same.
+// secrets returns the field of the key provision.bosh.secrets, a list of values that the broker stores in CredHub;
+// decoding appends them to target in the order of the file. Decoding also sets Secret.Input to NAME if the value of the
+// secret is only a reference ${NAME}.
+//
+// Decoding adds errors to the diagnostics of d for a secret that is not a mapping, has an unknown key, a value of the
+// wrong type or an invalid expression, lacks a name, has not exactly one of length and value, or violates the rules of
+// checkSecret on the name, the length and keepers. Such a secret is stored all the same, without the values that are
+// not valid. Null is an empty list; any other value that is not a list is reported as an error.
 func (d *definition) secrets(target *[]Secret) field {
 	keys := func(secret *Secret) fields {
 		return d.keys("", secret, map[string]field{
@@ -209,9 +246,11 @@ func (d *definition) secrets(target *[]Secret) field {
 	})
 }
 
-// checkSecret reports as errors: a name with other characters than letters, digits, underscores and hyphens or with a
-// number at its end as in NAME-2, a length that is present and not from 8 to 4096, and keepers of a secret with a
-// value. The mapping is that of the secret. Rules that concern several secrets or inputs are in checkSecrets.
+// checkSecret adds errors to the diagnostics of d if a secret is invalid by itself. Its name must consist of ASCII
+// letters, digits, underscores and hyphens, must neither begin nor end with a hyphen nor be empty, and must not end
+// with a hyphen and a number, as in NAME-2. Its length, if present, must be from 8 to 4096. A secret with a value must
+// not have keepers. mapping contains the nodes of the secret, for the positions of the errors. Rules that concern
+// several secrets or inputs are in checkSecrets.
 func (d *definition) checkSecret(mapping mappingNode, secret Secret) {
 	if !secretName.MatchString(secret.Name) || numberedName.MatchString(secret.Name) {
 		d.failf(mapping.posOf("name"), "secret-name",
@@ -228,9 +267,12 @@ func (d *definition) checkSecret(mapping mappingNode, secret Secret) {
 	}
 }
 
-// references returns the field of the key provision.bosh.references, a list that is appended to target in the order of
-// the file. Decoding also sets Reference.Input. Entries without name or path, and those whose path has a syntax error,
-// are reported as errors and are not stored.
+// references returns the field of the key provision.bosh.references, a list of credentials that CredHub already
+// contains; decoding appends them to target in the order of the file. Decoding also sets Reference.Input to NAME if the
+// path is only a reference ${NAME}. Entries that are not mappings, lack a name or a path, or have a path that is not a
+// valid expression are reported as errors in the diagnostics of d and are not stored. Unknown keys and a path that is
+// the empty text are also reported as errors, but do not keep an entry from being stored. Null is an empty list; any
+// other value that is not a list is reported as an error.
 func (d *definition) references(target *[]Reference) field {
 	keys := func(reference *Reference) fields {
 		return d.keys("", reference, map[string]field{
@@ -249,10 +291,11 @@ func (d *definition) references(target *[]Reference) field {
 	})
 }
 
-// expressions returns the field of a mapping from names to expressions, which replaces the content of the target. The
-// target is not nil afterwards. Null is an empty mapping, and so is a value that is not a mapping, which is reported as
-// an error. The parameter label is the path of the mapping for errors. An entry that is null is not stored, nor is one
-// that is not a scalar or has a syntax error, which is reported.
+// expressions returns the field of a mapping from names to expressions, which are strings such as "${size}"; decoding
+// replaces the content of target, which is never nil afterwards. The parameter label is the path of the mapping in
+// error messages, such as "labels". Null counts as an empty mapping, and so does a value that is not a mapping, which
+// is reported as an error in the diagnostics of d. An entry that is null is not stored. An entry that is not a scalar
+// or has a syntax error is reported as an error and not stored.
 func (d *document) expressions(label string, target *map[string]*expr.Template) field {
 	shape := mapOf(typed("string", "number", "boolean"))
 	return field{words: "map of expressions", newSchema: shape, decode: func(node *yaml.Node) {
@@ -267,9 +310,14 @@ func (d *document) expressions(label string, target *map[string]*expr.Template) 
 	}}
 }
 
-// outputs returns the field of the key provision.bosh.outputs, which replaces the content of the target; null makes it
-// empty, and so does a value that is not a mapping, which is reported as an error. See Output for the values that are
-// expressions. A syntax error in one is reported, and the output is stored without Expr.
+// outputs returns the field of the key provision.bosh.outputs, a mapping from the names of outputs to values of any
+// type; decoding replaces the content of target. A string is parsed as an expression and stored in both Literal and
+// Expr. Other values, also null, are stored in Literal only; strings within a list or mapping are not parsed.
+//
+// Null instead of the mapping results in an empty map, and so does a value that is not a mapping, which is reported as
+// an error in the diagnostics of d. A string with a syntax error is reported as an error and stored without Expr. A
+// scalar that JSON cannot represent, such as .inf, or that does not fit its YAML tag is reported as an error and
+// becomes nil, also within a list or mapping.
 func (d *definition) outputs(target *map[string]Output) field {
 	return field{words: "map", newSchema: typed("object"), decode: func(node *yaml.Node) {
 		*target = map[string]Output{}
@@ -281,16 +329,21 @@ func (d *definition) outputs(target *map[string]Output) field {
 	}}
 }
 
-// carryOver returns the field of the key provision.bosh.carry_over, which replaces CarryOver and carryOverPos of bosh.
-// A single path is stored as a list of one, and null in place of it as the path "". Null in place of the mapping leaves
-// bosh unchanged; any other value that is not a mapping is reported as an error and stored as an empty one. See
-// checkCarryOver for the rules on names and paths, which are checked later.
+// carryOver returns the field of the key provision.bosh.carry_over, a mapping from names to paths in a manifest of
+// another adapter, such as /instance_groups/name=db/jobs/name=pg/properties/port. The value is one path or a list of
+// them. Decoding replaces the field CarryOver of bosh, which has the paths of each name, and carryOverPos, which has
+// the positions of the names. One path is stored as a list of one, null in place of a path as the path "", and an empty
+// list as nil. A mapping in place of a path, and a list within the list, are stored as "" as well, and are reported as
+// errors in the diagnostics of d.
+//
+// Null in place of the mapping of all names leaves bosh unchanged. Any other value that is not a mapping is reported as
+// an error and stored as an empty mapping. checkCarryOver checks the names and the paths later.
 func (d *definition) carryOver(bosh *Bosh) field {
 	path := func() schema {
 		list := schema{"type": "array", "items": schema{"type": "string"}}
 		return schema{"anyOf": []any{schema{"type": "string"}, list}}
 	}
-	return field{words: "name → path, or list of paths", newSchema: mapOf(path), decode: func(node *yaml.Node) {
+	return field{words: "map of paths, or of lists of paths", newSchema: mapOf(path), decode: func(node *yaml.Node) {
 		if yamltree.IsNull(node) {
 			return
 		}
@@ -309,8 +362,12 @@ func (d *definition) carryOver(bosh *Bosh) field {
 	}}
 }
 
-// requires returns the field of the key provision.bosh.requires, a mapping that is decoded into target. Unknown keys
-// are errors, and so are invalid constraints, which are stored all the same.
+// requires returns the field of the key provision.bosh.requires, a mapping of preconditions of a deployment, such as
+// version constraints on releases; decoding stores them in target. Null leaves target unchanged.
+//
+// Decoding adds errors to the diagnostics of d for unknown keys, for a value that is not a mapping, for values of the
+// wrong type in it, such as a text in place of a list, and for invalid version constraints. An invalid constraint is
+// stored all the same; see constraints.
 func (d *definition) requires(target *Requires) field {
 	return d.section("requires", true, func() fields {
 		return d.keys("requires.", target, map[string]field{
@@ -323,10 +380,11 @@ func (d *definition) requires(target *Requires) field {
 	}, nil)
 }
 
-// constraints returns the field of a mapping from names to version constraints. Decoding the field appends the
-// constraints to the target, in the order of the file. An invalid constraint is reported as an error and appended all
-// the same; one that is not a scalar is appended as "". A value that is not a mapping is reported as an error, except
-// null, which has no constraints. The parameter label is the path of the mapping for errors.
+// constraints returns the field of a mapping from names to version constraints such as ">= 4.1, < 6"; decoding appends
+// the constraints to target in the order of the file. The parameter label is the path of the mapping in error messages.
+// A constraint that ParseConstraint rejects, also an empty one or null, is reported as an error in the diagnostics of d
+// and appended all the same; a constraint that is not a scalar is reported and appended with the text "". A value that
+// is not a mapping is reported as an error and appends nothing. Null in place of the mapping has no constraints.
 func (d *definition) constraints(label string, target *[]Constraint) field {
 	return field{words: "map of texts", newSchema: mapOf(typed("string", "number")), decode: func(node *yaml.Node) {
 		for key, item := range d.pairs(node, label) {
@@ -340,10 +398,15 @@ func (d *definition) constraints(label string, target *[]Constraint) field {
 	}}
 }
 
-// checks returns the field of a list of checks, which are appended to target in the order of the file. The parameter
-// label is the key of the list for errors. A check without audience gets the audience Operator; an unknown audience is
-// reported as an error and stored all the same. Checks without a valid condition or message are reported as errors and
-// are not stored.
+// checks returns the field of a list of checks, which are rules for requests; decoding appends them to target in the
+// order of the file. The parameter label is the path of the list in error messages, such as "bind.requires". A check
+// whose audience is missing, null, empty or not a scalar gets the audience Operator; the last of these is also reported
+// as an error.
+//
+// Decoding adds errors to the diagnostics of d for an unknown audience, for unknown keys, and for a condition or
+// message that is the empty text; such a check is stored all the same. A check whose condition or message is missing or
+// is not a valid expression, and an entry that is not a mapping, are reported as errors and are not stored. Null is an
+// empty list; any other value that is not a list is reported as an error.
 func (d *definition) checks(label string, target *[]Check) field {
 	keys := func(check *Check) fields {
 		return d.keys("", check, map[string]field{

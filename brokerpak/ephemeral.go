@@ -10,10 +10,12 @@ import (
 	"service-adapter/internal/value"
 )
 
-// EphemeralInputs returns the sorted names of the inputs of the action whose values must never be stored: the variables
-// that the template declares ephemeral, and the inputs from which the expressions of such inputs are computed. An input
-// of the latter kind that is itself a variable of the template, and not ephemeral, is not among them, because the
-// author has declared that its value may be stored. The result is nil if the template has no ephemeral variable.
+// EphemeralInputs returns the sorted names of the values that must never be stored. These are the variables that the
+// action's OpenTofu files declare ephemeral, even if the action has no input of that name, and the inputs that the
+// expressions of ephemeral inputs read, directly or through other inputs in the result. An input that the OpenTofu
+// files declare as a variable without ephemeral, or use without a declaration, may be stored. It is not in the result,
+// and neither are inputs that are read only by its expression. The result is nil if the files declare no ephemeral
+// variable. Files with syntax errors are read as far as possible.
 func (a *Action) EphemeralInputs() []string {
 	if !hclfile.MayBeEphemeral(a.Templates) {
 		return nil
@@ -36,8 +38,9 @@ func (a *Action) EphemeralInputs() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// InputsRead returns the sorted names of the inputs of the action that the expressions of an input read directly: its
-// default and its computed value. The result is nil if there are none.
+// InputsRead returns the sorted names of the inputs that an input of the action reads directly: the inputs to which its
+// default, if it is a user input, and its value, if it is a computed input, refer in an expression. Inputs that these
+// inputs read in turn are not included. The result is nil if there are none or if the action has no such input.
 func (a *Action) InputsRead(input string) []string {
 	read := map[string]bool{}
 	for _, template := range []*expr.Template{a.ExpressionOf(input, true), a.ExpressionOf(input, false)} {
@@ -56,6 +59,8 @@ func (a *Action) InputsRead(input string) []string {
 }
 
 // WithoutInputs returns a copy of the action without the plan inputs, user inputs and computed inputs of these names.
+// Import inputs stay, and names that the action does not have are ignored. The action itself does not change; the copy
+// shares everything else with it, such as Templates and Bosh.
 func (a *Action) WithoutInputs(names []string) *Action {
 	others := *a
 	for _, list := range []*[]Variable{&others.PlanInputs, &others.UserInputs, &others.ComputedInputs} {
@@ -64,14 +69,8 @@ func (a *Action) WithoutInputs(names []string) *Action {
 	return &others
 }
 
-// Generates reports whether an expression calls a function that generates a value; see Generators.
-func Generates(template *expr.Template) bool {
-	return slices.ContainsFunc(template.Calls(), func(call expr.Call) bool {
-		return slices.Contains(Generators(), call.Name)
-	})
-}
-
-// ReadsClient reports whether an expression reads the UAA client or a field of it.
+// ReadsClient reports whether an expression reads uaa_client, the UAA client of an instance, or one of its fields, such
+// as uaa_client.client_secret. The template must not be nil.
 func ReadsClient(template *expr.Template) bool {
 	return slices.ContainsFunc(template.References(), func(reference expr.Reference) bool {
 		return readsVariable(reference, strings.TrimSuffix(UAAClient, "."))

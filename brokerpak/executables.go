@@ -24,7 +24,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Executables are the binaries of a pak for one platform, as files that can be executed.
+// Executables are the binaries of a pak for one platform, as files on the disk that can be executed: the OpenTofu
+// binaries by version, the providers, and the directory of all other programs, which is "" if the manifest lists none.
+// All paths are absolute. Pak.Executables returns them.
 type Executables struct {
 	// Tofu maps the versions of the bundled OpenTofu binaries, as they are written in the manifest, to files.
 	Tofu map[string]string
@@ -34,21 +36,24 @@ type Executables struct {
 	Path string
 }
 
-// A ProviderFile is the executable of a provider. Version has the form of Binary.FileVersion.
+// A ProviderFile is the file of a provider's executable, as an absolute path, with the full name of the provider, such
+// as registry.terraform.io/hashicorp/random, and its version in the form of file names, such as 3.6.0 for 3.6.
 type ProviderFile struct {
 	FQN     string // HOST/NAMESPACE/TYPE
 	Version string
 	File    string // absolute path
 }
 
-// Executables returns the pak's binaries below bin/OS/ARCH. The binaries of a zip are unpacked into a directory in
-// cacheDir, unless this has already been done for the same content; of existing files, only the sizes are checked (see
-// RepairExecutables). cacheDir is created if it does not exist, must be on a file system that allows execution, and is
-// not used for a pak that is a directory. The paths in the result are absolute.
+// Executables returns the pak's binaries for a platform, which are the files below bin/OS/ARCH. The binaries of a zip
+// are first unpacked into a subdirectory of cacheDir, unless this has already been done for the same content; of
+// existing files, only the sizes are checked (see RepairExecutables). cacheDir is created if it does not exist, and
+// must be on a file system that allows execution. For a pak that is a directory, cacheDir is not used, and the result
+// refers to the files in the pak. The paths in the result are absolute.
 //
-// Executables returns an error if the context is cancelled while binaries are unpacked, if they cannot be unpacked, if
-// the pak has no binaries for the platform, or if the file of an OpenTofu or a provider in the manifest is missing or
-// ambiguous; the error names all of these. The files of other binaries can have any name and are not checked.
+// Executables returns nil and an error if the pak has no directory for the platform, if the binaries cannot be
+// unpacked, if the context is cancelled while they are unpacked, if their path cannot be made absolute, or if the file
+// of an OpenTofu or a provider in the manifest is missing or ambiguous; the error lists all such files. The files of
+// other binaries can have any name and are not checked.
 func (p *Pak) Executables(ctx context.Context, platform Platform, cacheDir string) (*Executables, error) {
 	if err := p.checkPlatform(platform); err != nil {
 		return nil, err
@@ -89,8 +94,9 @@ func (p *Pak) Executables(ctx context.Context, platform Platform, cacheDir strin
 	return unpacked, nil
 }
 
-// checkPlatform returns an error if the pak has no directory bin/OS/ARCH for a platform. The error distinguishes a
-// platform that the manifest does not list from a pak that has not been built.
+// checkPlatform returns an error if the pak has no directory bin/OS/ARCH for the platform, and nil if it has, whether
+// the manifest lists the platform or not. The text of the error distinguishes a platform that the manifest does not
+// list from a listed one, for which the pak has probably not been built.
 func (p *Pak) checkPlatform(platform Platform) error {
 	dir := path.Join("bin", platform.OS, platform.Arch)
 	if info, err := fs.Stat(p.files, dir); err == nil && info.IsDir() {
@@ -99,14 +105,15 @@ func (p *Pak) checkPlatform(platform Platform) error {
 	if !slices.Contains(p.Manifest.Platforms, platform) {
 		names := value.Convert(p.Manifest.Platforms, Platform.String)
 		list := strings.Join(names, ", ")
-		return fmt.Errorf("pak %s has no binaries for %s; it is made for %s", p.Path, platform, list)
+		return fmt.Errorf("pak %s has no binaries for %s; its platforms are %s", p.Path, platform, list)
 	}
-	return fmt.Errorf("pak %s has no binaries for %s: there is no directory %s in it; was it built?", p.Path, platform,
-		dir)
+	return fmt.Errorf("pak %s has no binaries for %s: it has no directory %s; "+
+		"build the pak with service-adapter pak build", p.Path, platform, dir)
 }
 
-// FileVersion returns the version as it is written in file names, by download servers and by OpenTofu: 1.6.0 for 1.6.
-// The version of an OtherBinary, and a text that is not a version, are returned unchanged.
+// FileVersion returns the version of the binary in the form that file names, download servers and OpenTofu use: "1.6.0"
+// if the manifest contains "1.6". It returns the version unchanged for an OtherBinary, and if it is not a valid
+// version.
 func (b Binary) FileVersion() string {
 	parsed, err := version.NewVersion(b.Version)
 	if b.Kind() == OtherBinary || err != nil {
@@ -115,8 +122,9 @@ func (b Binary) FileVersion() string {
 	return parsed.String()
 }
 
-// FileName returns the name of the binary's file. The file of a provider may have a suffix such as "_x5" in addition;
-// that of another binary may have any suffix.
+// FileName returns the name of the binary's executable file, without a directory: "tofu", or for a provider its name
+// and version, such as "terraform-provider-random_v3.6.0", or for an OtherBinary its name. The file in a pak may have a
+// longer name; see IsFile.
 func (b Binary) FileName() string {
 	if b.Kind() == Provider {
 		return b.Name + "_v" + b.FileVersion()
@@ -124,44 +132,48 @@ func (b Binary) FileName() string {
 	return b.Name
 }
 
-// IsFile reports whether a file with this name can be the executable of the binary: the name must be FileName, for a
-// provider also followed by ".exe" or by "_" and any text, and for an OtherBinary followed by any text. The name
-// contains no directory.
+// IsFile reports whether a file with this name can be the executable of the binary. The name contains no directory. It
+// must be equal to FileName. For a provider, FileName may be followed by ".exe" or by "_" and any text, as in
+// terraform-provider-random_v3.6.0_x5; for an OtherBinary, it may be followed by any text.
 func (b Binary) IsFile(name string) bool {
 	rest, ok := strings.CutPrefix(name, b.FileName())
 	return ok && (rest == "" || b.Kind() == OtherBinary || b.Kind() == Provider && (rest[0] == '_' || rest == ".exe"))
 }
 
-// Find returns the path of the binary's executable in files, whose directory dir is that of a platform. An OpenTofu is
-// searched in a subdirectory that is named after its version first. Only regular files are considered. Find returns an
-// error, which names the expected path, if the file does not exist, and an error if several files match a provider. If
-// several files match an OtherBinary, it returns the first by name.
+// Find searches for the binary's executable in the directory dir of files, such as "bin/linux/amd64", and returns its
+// path, which begins with dir. Subdirectories are not searched, except that an OpenTofu is first searched for in the
+// subdirectories named after its version. Only regular files whose names IsFile accepts are considered, and a directory
+// that cannot be read counts as empty.
+//
+// Find returns "" and an error, which contains the expected path, if no file matches. It also returns "" and an error
+// if several files match a provider. If several files match an OtherBinary, it returns the first by name.
 func (b Binary) Find(files fs.FS, dir string) (string, error) {
 	dirs := []string{dir}
 	if b.Kind() == Tofu {
 		dirs = []string{path.Join(dir, b.Version), path.Join(dir, b.FileVersion()), dir}
 	}
 	for _, in := range dirs {
-		var found []string
+		var matches []string
 		entries, _ := fs.ReadDir(files, in) // a directory that cannot be read counts as empty
 		for _, entry := range entries {
 			file := path.Join(in, entry.Name())
 			if info, err := fs.Stat(files, file); err == nil && info.Mode().IsRegular() && b.IsFile(entry.Name()) {
-				found = append(found, file)
+				matches = append(matches, file)
 			}
 		}
 		switch {
-		case len(found) > 1 && b.Kind() != OtherBinary:
-			return "", fmt.Errorf("several files for %s: %s", b.FileName(), strings.Join(found, ", "))
-		case len(found) > 0:
-			return found[0], nil
+		case len(matches) > 1 && b.Kind() != OtherBinary:
+			return "", fmt.Errorf("several files for %s: %s", b.FileName(), strings.Join(matches, ", "))
+		case len(matches) > 0:
+			return matches[0], nil
 		}
 	}
 	return "", fmt.Errorf("no file %s", path.Join(dirs[0], b.FileName()))
 }
 
-// DefaultVersion returns the version of the OpenTofu that runs the pak's templates: the binary that is marked as
-// default, or else the only one. It returns an error if the pak bundles no OpenTofu, or several without a mark.
+// DefaultVersion returns the version of the OpenTofu that runs the pak's templates, as the manifest contains it: that
+// of the first OpenTofu binary that is marked as default, or else that of the only one. It returns "" and an error if
+// the manifest lists no OpenTofu, or several without a mark.
 func (m *Manifest) DefaultVersion() (string, error) {
 	var versions []string
 	for _, binary := range m.Binaries {
@@ -179,26 +191,33 @@ func (m *Manifest) DefaultVersion() (string, error) {
 	return versions[0], nil
 }
 
-// HasOtherBinaries reports whether the manifest lists executables that are neither OpenTofu nor providers.
+// HasOtherBinaries reports whether terraform_binaries in the manifest has an entry of the kind OtherBinary, which is
+// neither OpenTofu nor a provider.
 func (m *Manifest) HasOtherBinaries() bool {
 	return slices.ContainsFunc(m.Binaries, func(binary Binary) bool { return binary.Kind() == OtherBinary })
 }
 
-// HasExecutable reports whether the processes of OpenTofu find a program with this name among the other binaries of the
-// pak for a platform. A file of a directory must be executable; those of a zip become executable when they are
-// unpacked. It is false if the manifest lists no other binaries.
+// HasExecutable reports whether the pak contains a program for a platform that the processes of OpenTofu find on their
+// PATH. name is the file name of the program, such as "curl". The result is true if bin/OS/ARCH/name is a regular file
+// and the manifest lists an OtherBinary, without which the directory is not on the PATH. In a pak that is a directory,
+// the file must also be executable; the files of a zip become executable when they are unpacked. A file that cannot be
+// inspected counts as missing.
 func (p *Pak) HasExecutable(platform Platform, name string) bool {
 	info, err := fs.Stat(p.files, path.Join("bin", platform.OS, platform.Arch, name))
 	return err == nil && info.Mode().IsRegular() && p.Manifest.HasOtherBinaries() &&
 		(p.IsZip() || info.Mode()&0o111 != 0)
 }
 
-// RepairExecutables compares the binaries that Executables unpacked into cacheDir with the checksums of the zip, which
-// reads them completely, and unpacks them again if one is damaged, missing or unreadable. It does nothing for a pak
-// that is a directory, and if the binaries have not been unpacked. The result repaired is true if the binaries were
-// damaged and were unpacked again; it is also true if unpacking them failed, which is an error. RepairExecutables also
-// returns an error if the context is cancelled, if the directory of the binaries cannot be inspected, and if another
-// user owns the damaged binaries, because that user could not execute the new ones.
+// RepairExecutables compares the binaries that Executables unpacked into cacheDir with the checksums in the zip, for
+// which it reads the unpacked files completely. If one of them is damaged, missing or unreadable, it unpacks all
+// binaries of the platform again and replaces the directory. It returns false and nil if the binaries are undamaged or
+// have not been unpacked, and if the pak is a directory.
+//
+// repaired is true if the binaries were damaged and RepairExecutables unpacked them again. It is also true if that
+// failed; err is the reason, and the directory may have the damaged or the new binaries or be missing (see unpack).
+// RepairExecutables returns false and an error, and changes nothing, if the context is cancelled before the comparison
+// ends, if the directory of the binaries cannot be inspected, and if another user owns the damaged binaries, because
+// that user could not execute the new ones.
 func (p *Pak) RepairExecutables(ctx context.Context, platform Platform, cacheDir string) (repaired bool, err error) {
 	if !p.IsZip() {
 		return false, nil
@@ -219,15 +238,17 @@ func (p *Pak) RepairExecutables(ctx context.Context, platform Platform, cacheDir
 	return true, binaries.unpack(ctx, sameContent(ctx))
 }
 
-// binaryFiles are binaries in a zip, and the directory into which they are unpacked.
+// binaryFiles are the binaries of one platform in a zip, as the entries of the zip, and the target: the directory into
+// which they are unpacked. The files do not have to be unpacked yet.
 type binaryFiles struct {
 	files  []*zip.File
 	target string // named after the content of the files; it has the layout of the pak
 }
 
-// zippedBinaries returns the entries below bin/OS/ARCH of the zip, without directories and links, and the directory
-// below cacheDir for them, whose name is a hash of the entries. It neither reads nor writes the file system, so the
-// directory may not exist. The pak must be a zip.
+// zippedBinaries returns the files below bin/OS/ARCH of a zip, without directories and links, and the target directory
+// for them, which is cacheDir/paks/HASH. HASH is the result of contentKey for the files. zippedBinaries neither reads
+// nor writes the file system, so the target may not exist. The list of files is empty if the zip has none for the
+// platform. The pak must be a zip.
 func (p *Pak) zippedBinaries(platform Platform, cacheDir string) binaryFiles {
 	prefix := path.Join("bin", platform.OS, platform.Arch) + "/"
 	var files []*zip.File
@@ -239,9 +260,11 @@ func (p *Pak) zippedBinaries(platform Platform, cacheDir string) binaryFiles {
 	return binaryFiles{files: files, target: filepath.Join(cacheDir, "paks", contentKey(files))}
 }
 
-// unpackBinaries unpacks the binaries of the zip, unless files of the same sizes have already been unpacked. It returns
-// the directory below which the binaries have the same paths as in the pak. The error is that of unpack; the directory
-// must not be used then. The pak must be a zip.
+// unpackBinaries unpacks the binaries of a zip for one platform into a subdirectory of cacheDir, unless all of them are
+// already there with the right sizes. It returns that subdirectory, in which the binaries have the same paths as in the
+// pak, such as bin/linux/amd64/tofu. If the zip has no binaries for the platform, unpackBinaries does nothing, and the
+// directory may not exist. It returns an error if the binaries cannot be unpacked, if a checksum is wrong, or if the
+// context is cancelled; the directory must not be used then. The pak must be a zip.
 func (p *Pak) unpackBinaries(ctx context.Context, platform Platform, cacheDir string) (string, error) {
 	binaries := p.zippedBinaries(platform, cacheDir)
 	if binaries.check(sameSize) == nil {
@@ -250,13 +273,15 @@ func (p *Pak) unpackBinaries(ctx context.Context, platform Platform, cacheDir st
 	return binaries.target, binaries.unpack(ctx, sameSize)
 }
 
-// A compareFunc compares an unpacked file of the given name with the entry of the file in the index of the zip. It does
-// not read the content in the zip. It returns nil if they are equal, errDamaged if they differ, the error of the file
-// system if the unpacked file is missing or cannot be read, and possibly the error of a context.
+// A compareFunc compares an unpacked file with an entry of the zip, whose size or checksum it reads from the zip's
+// central directory, not from the content. The parameter name is the path of the unpacked file. A compareFunc returns
+// nil if the file is as expected, and errDamaged if it differs. It returns the error of the file system if the unpacked
+// file is missing or cannot be read, and possibly the error of a context that ended.
 type compareFunc func(file *zip.File, name string) error
 
-// check compares all files with their unpacked copies. It returns the error of compare for the first one that differs,
-// and nil if none does.
+// check compares the unpacked copies of all files, which are in the target directory, with the zip. It stops at the
+// first one for which compare returns an error, and returns that error. The result is nil if all copies are as
+// expected, or if there are no files.
 func (p binaryFiles) check(compare compareFunc) error {
 	for _, file := range p.files {
 		if err := compare(file, p.unpackedPath(p.target, file)); err != nil {
@@ -266,16 +291,22 @@ func (p binaryFiles) check(compare compareFunc) error {
 	return nil
 }
 
-// unpackedPath returns the path of a file of the zip below the directory root.
+// unpackedPath returns the path at which a file of the zip is unpacked below the directory root:
+// root/bin/linux/amd64/tofu for an entry of the zip named bin/linux/amd64/tofu. The result is absolute if root is.
 func (binaryFiles) unpackedPath(root string, file *zip.File) string {
 	return filepath.Join(root, filepath.FromSlash(entryName(file)))
 }
 
-// unpack unpacks the files into a new directory, which then becomes the target. An existing target is kept if compare
-// accepts its files, as it does if another process was faster; otherwise the new directory replaces it in one step,
-// because other processes may be using the undamaged files. unpack also removes what killed processes left of their
-// attempts. It returns an error, and leaves the target unchanged, if a file cannot be unpacked, if its checksum is
-// wrong, or if the context is cancelled. It also returns an error if a directory cannot be created or renamed.
+// unpack unpacks the files into a temporary directory next to the target, which it then renames to the target. An
+// existing target is kept if compare accepts all files in it, because another process was faster. Otherwise the new
+// directory replaces it in one step, because other processes may be using the undamaged files. unpack creates the
+// parent directory of the target, and removes from it the temporary directories that killed processes left.
+//
+// unpack returns an error if a file cannot be unpacked, if its checksum is wrong, or if the context is cancelled; the
+// target is unchanged then. It also returns an error if a directory cannot be created, written to the disk, renamed or
+// replaced; the target is then unchanged or the new directory. On a file system that cannot exchange directories, such
+// as NFS, the target is missing for a moment during the replacement, and may be missing after an error; see
+// durable.Replace.
 func (p binaryFiles) unpack(ctx context.Context, compare compareFunc) error {
 	parent := filepath.Dir(p.target)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
@@ -304,9 +335,9 @@ func (p binaryFiles) unpack(ctx context.Context, compare compareFunc) error {
 // errDamaged means that an unpacked file differs from the zip.
 var errDamaged = errors.New("it differs from the zip")
 
-// sameSize is a compareFunc that compares only the size of an unpacked file with the zip's index. It returns errDamaged
-// if the sizes differ or if the unpacked file is not a regular file, and the error of the file system if the file is
-// missing.
+// sameSize is a compareFunc that compares only the size of the unpacked file at the path name with the size of the
+// entry in the zip. It returns nil if they are equal, errDamaged if they differ or if the unpacked file is not a
+// regular file, and the error of the file system if the file is missing or cannot be inspected.
 func sameSize(file *zip.File, name string) error {
 	info, err := os.Lstat(name)
 	if err != nil {
@@ -319,9 +350,10 @@ func sameSize(file *zip.File, name string) error {
 	return nil
 }
 
-// sameContent returns a compareFunc that compares the size and the checksum of an unpacked file with the zip's index.
-// The function reads the whole file. It returns errDamaged if they differ, the error of the file system if the file
-// cannot be read, and the context's error if that is cancelled.
+// sameContent returns a compareFunc that compares the size and the CRC-32 checksum of an unpacked file with those in
+// the central directory of the zip. The function reads the whole unpacked file. It returns nil if both are equal,
+// errDamaged if one differs or if the file is not a regular file, the error of the file system if the file is missing
+// or cannot be read, and an error that wraps the context's if ctx ends.
 func sameContent(ctx context.Context) compareFunc {
 	return func(file *zip.File, name string) (err error) {
 		if err := sameSize(file, name); err != nil {
@@ -343,8 +375,9 @@ func sameContent(ctx context.Context) compareFunc {
 	}
 }
 
-// contentKey returns a hash of the names, sizes and checksums in the central directory of the zip, which identifies the
-// content of the files. The order of the files does not matter. The content itself is not read.
+// contentKey returns a hash of 32 hexadecimal digits that identifies the content of files of a zip. It is computed from
+// the names, sizes and checksums in the central directory of the zip; the content itself is not read. The order of the
+// files does not matter.
 func contentKey(files []*zip.File) string {
 	lines := value.Convert(files, func(file *zip.File) string {
 		return fmt.Sprintf("%s %d %08x", file.Name, file.UncompressedSize64, file.CRC32)
@@ -354,9 +387,10 @@ func contentKey(files []*zip.File) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// unpackFile writes a file of the zip to a new file with the given name, which only its owner can read and execute, and
-// creates the directories above it. It returns an error if the file exists, if it cannot be written, if the checksum of
-// the zip is wrong, or if the context is cancelled. After an error, an incomplete file may exist.
+// unpackFile writes the content of a zip entry to a new file at the path name, which only its owner can read, write and
+// execute (mode 0700), and creates the directories above it with the same mode. It returns an error if a directory
+// cannot be created, if the file exists or cannot be written, if the entry cannot be read or its checksum is wrong, or
+// if the context is cancelled. After an error, an incomplete file may exist.
 func unpackFile(ctx context.Context, file *zip.File, name string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err

@@ -277,11 +277,12 @@ var _ = Describe("the executables of a pak", func() {
 			Expect(err).To(MatchError("pak " + name + message))
 		},
 		Entry("in a directory", brokerpak.Platform{OS: "linux", Arch: "arm64"}, false,
-			" has no binaries for linux/arm64; it is made for linux/amd64, darwin/arm64"),
+			" has no binaries for linux/arm64; its platforms are linux/amd64, darwin/arm64"),
 		Entry("in a zip", brokerpak.Platform{OS: "linux", Arch: "arm64"}, true,
-			" has no binaries for linux/arm64; it is made for linux/amd64, darwin/arm64"),
+			" has no binaries for linux/arm64; its platforms are linux/amd64, darwin/arm64"),
 		Entry("although the manifest lists the platform", brokerpak.Platform{OS: "darwin", Arch: "arm64"}, true,
-			" has no binaries for darwin/arm64: there is no directory bin/darwin/arm64 in it; was it built?"),
+			" has no binaries for darwin/arm64: it has no directory bin/darwin/arm64; build the pak with "+
+				"service-adapter pak build"),
 	)
 
 	It("are rejected if they are larger than the zip declares", func(ctx context.Context) {

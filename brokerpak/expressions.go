@@ -10,8 +10,10 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Stage is a point in time at which an expression is evaluated. Later stages can read everything that earlier
-// stages can, and more.
+// A Stage is the point in time at which an expression is evaluated while a request is processed. In the stage
+// Resolving, the zero value and the only stage of a bind action, expressions can read the inputs. In the stage
+// Rendering, they can also read the outputs of the provision template, and in the stage Deployed also the manifest and
+// the addresses of the deployed instance.
 type Stage int
 
 // The stages of a provision action. All expressions of a bind action are evaluated in the first stage.
@@ -21,8 +23,9 @@ const (
 	Deployed               // the instance is deployed; expressions can read its manifest and its addresses
 )
 
-// An Expression is an expression of an action. Stage is the time of its evaluation. Rule means that it belongs to a
-// check, to the update block or to bind.adopt. Only rules of a provision action can read the previous deployment.
+// An Expression is an expression of a provision or bind action: the parsed template, which is never nil, the Stage at
+// which it is evaluated, and the flag Rule. Rule is true if the expression belongs to a check, to the update block or
+// to bind.adopt. Only rules of a provision action can read the previous deployment.
 type Expression struct {
 	*expr.Template
 	Stage Stage
@@ -30,8 +33,11 @@ type Expression struct {
 }
 
 // Expressions returns all expressions of an action that are evaluated: the defaults of user inputs, the values of
-// computed inputs, the conditions and messages of checks, those of provision.bosh, and bind.adopt. Their order is the
-// same at every call. No Template in the result is nil. The result is nil if the action has no expressions.
+// computed inputs, which include those of the outputs of a bind with a command, the conditions and messages of checks,
+// bind.adopt, and all expressions of provision.bosh, such as the conditions of ops files and the values of secrets and
+// outputs. A string without ${...} counts as an expression. Defaults and values of other types, and strings with a
+// syntax error, are left out. The order is the same at every call. No Template in the result is nil. The result is nil
+// if the action has no expressions.
 func (a *Action) Expressions() []Expression {
 	var all []Expression
 	add := func(stage Stage, rule bool, templates ...*expr.Template) {
@@ -54,8 +60,10 @@ func (a *Action) Expressions() []Expression {
 	return all
 }
 
-// expressions calls add for all expressions of provision.bosh, in an order that is the same at every call. stage and
-// rule are the fields of Expression for the templates. Some of the templates that it passes are nil.
+// expressions calls add for all expressions of provision.bosh, in an order that is the same at every call. The
+// arguments of add are the stage at which the templates are evaluated, whether they belong to a check or the update
+// block (rule), and the templates. A template is nil if the definition does not have the expression; add must ignore
+// it. add may be called without templates.
 func (b *Bosh) expressions(add func(stage Stage, rule bool, templates ...*expr.Template)) {
 	for _, ops := range b.Ops {
 		add(Rendering, false, ops.If)
@@ -84,14 +92,18 @@ func (b *Bosh) expressions(add func(stage Stage, rule bool, templates ...*expr.T
 	add(Rendering, true, sortedTemplates(b.Update)...)
 }
 
-// sortedTemplates returns the expressions of a map in the order of its sorted keys.
+// sortedTemplates returns the expressions of a map in the alphabetical order of its keys. Values that are nil are
+// included. The result is nil if the map is nil or empty.
 func sortedTemplates(named map[string]*expr.Template) []*expr.Template {
 	return value.Convert(value.Keys(named), func(name string) *expr.Template { return named[name] })
 }
 
-// KeysRead returns the keys of a map variable, such as "request.context", that the action's expressions read. The
-// result all is true if an expression reads the whole map or computes the key, so that it may need every key. A key may
-// occur more than once. Without such expressions, keys is nil and all is false.
+// KeysRead returns which keys of a map variable, such as "request.context", the action's expressions read: "platform"
+// for an expression that reads request.context.platform or request.context["platform"], and "a.b" for one that reads
+// request.context.a.b or request.context.a.b[...]. The order is that of Expressions, and a key may occur more than
+// once. all is true if an expression reads the whole map or computes the key, so that it may need every key; keys then
+// still contains the other keys. If no expression reads the variable, keys is nil and all is false. A reference to a
+// map that contains the variable, such as request, does not count.
 func (a *Action) KeysRead(variable string) (keys []string, all bool) {
 	for _, template := range a.Expressions() {
 		for _, reference := range template.References() {
@@ -105,8 +117,9 @@ func (a *Action) KeysRead(variable string) (keys []string, all bool) {
 	return keys, all
 }
 
-// BindExpressions returns the expressions that a bind evaluates: those of the bind action, and the outputs in
-// provision.bosh, sorted by name. No element is nil.
+// BindExpressions returns the expressions that may be evaluated for a binding: those of the bind action, including
+// bind.adopt, which is only evaluated when a binding is deleted, and then those of the outputs in provision.bosh,
+// sorted by the names of the outputs. No element is nil. The result is nil if there are none.
 func (s *Service) BindExpressions() []*expr.Template {
 	all := value.Convert(s.Bind.Expressions(), func(e Expression) *expr.Template { return e.Template })
 	if bosh := s.Provision.Bosh; bosh != nil {
@@ -119,13 +132,18 @@ func (s *Service) BindExpressions() []*expr.Template {
 	return all
 }
 
-// FindOutputUse finds a use of an output of the provision template in the BOSH manifest, its configs or their rules.
-// The parameter contains the names of the outputs; those that are also names of inputs, secrets or references are
-// ignored, because ((name)) refers to these. An expression that reads instance.details is a use even if the parameter
-// is empty, and takes precedence over a ((name)). The result label is the variable that uses an output, such as
-// "((host))" or "instance.details", and at is its position. If no output is used, or if the action has no
-// provision.bosh, label is "". Outputs and dashboard URL of provision.bosh do not count, because they are evaluated
-// after the deployment.
+// FindOutputUse finds a use of an output of the provision template before or during the rendering of the BOSH manifest.
+// The parameter outputs contains the names of the outputs. There are two kinds of uses:
+//   - an expression of the action that reads instance.details, a part of it, the whole map instance, or a key of that
+//     map that is computed. The expressions of the outputs and of the dashboard URL of provision.bosh do not count,
+//     because they are evaluated after the deployment.
+//   - ((NAME)), also as ((!NAME)) or ((NAME.key)), in a document of provision.bosh, where NAME is one of outputs. A
+//     NAME that is also the name of an input, secret or reference is ignored, because ((NAME)) refers to that.
+//
+// An expression takes precedence, and is found even if outputs is empty. The result label is then "instance.details",
+// and at is the start of the first such expression. Otherwise label is ((NAME)), such as "((host))", for the first NAME
+// in outputs that is used, and at is the position of its first use. If there is no use, or if the action has no
+// provision.bosh, label is "" and at is zero.
 func (a *Action) FindOutputUse(outputs []string) (label string, at diag.Pos) {
 	if a.Bosh == nil {
 		return "", diag.Pos{}
@@ -157,24 +175,27 @@ const InstanceDetails = "instance.details"
 // reserves its name; definitions do not declare it.
 const StatusOutput = "status"
 
-// ReadsDetails reports whether an expression, which must not be nil, reads one or all outputs of the instance.
+// ReadsDetails reports whether an expression, which must not be nil, reads outputs of the instance: instance.details, a
+// part of it such as instance.details.host, the whole map instance, or a key of that map that is computed.
 func ReadsDetails(template *expr.Template) bool {
 	return slices.ContainsFunc(template.References(), func(reference expr.Reference) bool {
 		return readsVariable(reference, InstanceDetails)
 	})
 }
 
-// Digest returns the SHA-256 hash, in hexadecimal, of OpenTofu files. files maps names to texts. Equal maps have equal
-// digests; that of nil differs from that of an empty map.
+// Digest returns the SHA-256 hash, as 64 hexadecimal digits, of a set of OpenTofu files. files maps the names of the
+// files, such as "main.tf", to their texts. Equal maps have equal digests; the digest of nil differs from that of an
+// empty map.
 func Digest(files map[string]string) string {
 	sum := sha256.Sum256(value.MustJSON(files))
 	return hex.EncodeToString(sum[:])
 }
 
-// FindReader returns the position of the first expression that reads an input, a part of it or a map that contains it,
-// and reports whether there is one. The defaults of user inputs and the values of computed inputs are searched only if
+// FindReader finds an access to an input, to a part of it or to a map that contains it, also with a computed key, in
+// the expressions of the action. It returns the position of the first access, in the order of Expressions. If there is
+// none, ok is false and at is zero. The defaults of user inputs and the values of computed inputs are searched only if
 // includeInputs is true. A use as ((input)) in the documents of provision.bosh is not found; see PositionsOf.
-func (a *Action) FindReader(input string, includeInputs bool) (at diag.Pos, found bool) {
+func (a *Action) FindReader(input string, includeInputs bool) (at diag.Pos, ok bool) {
 	readers := *a
 	if !includeInputs {
 		readers.UserInputs, readers.ComputedInputs = nil, nil
@@ -189,8 +210,10 @@ func (a *Action) FindReader(input string, includeInputs bool) (at diag.Pos, foun
 	return diag.Pos{}, false
 }
 
-// PositionsOf returns the positions at which the documents of provision.bosh contain ((name)), including ((!name)) and
-// ((name.key)), in the order of Documents. It returns nil if none does.
+// PositionsOf returns the positions at which the documents of provision.bosh (the manifest template, ops files and
+// configs) contain ((name)), including ((!name)) and ((name.key)), also in YAML comments. They are in the order of
+// Documents and, within a document, of the text. PositionsOf returns nil if no document contains the variable. name is
+// the name without parentheses.
 func (b *Bosh) PositionsOf(name string) []diag.Pos {
 	var positions []diag.Pos
 	for _, document := range b.Documents() {
@@ -203,9 +226,9 @@ func (b *Bosh) PositionsOf(name string) []diag.Pos {
 	return positions
 }
 
-// ExpressionOf returns the expression of a computed input or, if byDefault is true, of the default of a user input. It
-// returns nil if no computed input or user input, respectively, has this name, or if its value is not a string that is
-// a valid expression.
+// ExpressionOf returns the parsed value of the computed input with this name or, if byDefault is true, the parsed
+// default of the user input with this name. It returns nil if the action has no such input, or if the value or default
+// is missing or is not a string that is a valid expression.
 func (a *Action) ExpressionOf(input string, byDefault bool) *expr.Template {
 	inputs := a.ComputedInputs
 	if byDefault {

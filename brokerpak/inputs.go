@@ -27,10 +27,16 @@ var attributeForm = regexp.MustCompile(`^([-a-zA-Z0-9_]*\.[-a-zA-Z0-9_]*){2}`)
 // bindOutputs is the label of the list of the outputs of a bind action. The label of any other list is its key.
 const bindOutputs = "bind.outputs"
 
-// variables returns the field of a list of inputs or outputs, which are appended to target in the order of the file.
-// The parameter label is the key of the list, such as "user_inputs", or bindOutputs. A malformed tf_attribute is
-// reported as an error and stored all the same. additional: true is reported as an error, and ignored, unless it is in
-// the first of the user_inputs that has it, and this input has the type object and is not required.
+// variables returns the field of a key whose value is a list of inputs or outputs; a field describes the value of a key
+// and decodes it. Decoding appends the declarations to target in the order of the file. The parameter label is the key
+// of the list, such as "user_inputs"; for the outputs of a bind section it is the constant bindOutputs
+// ("bind.outputs").
+//
+// Decoding adds errors to the diagnostics of d for values of the wrong type or form, for a field_name or details that
+// is missing or empty, and for an entry that is not a mapping. Such an entry is stored all the same. An unknown key is
+// only a warning. additional: true is reported as an error and stored as false, unless the list is user_inputs, the
+// input has the type object and is not required, and no earlier input has additional: true. Null is an empty list; any
+// other value that is not a list is reported as an error.
 func (d *document) variables(label string, target *[]Variable) field {
 	keys := func(variable *Variable) fields { return d.variableKeys(label, variable) }
 	list := strings.TrimPrefix(label, "bind.")
@@ -52,9 +58,10 @@ func (d *document) variables(label string, target *[]Variable) field {
 	})
 }
 
-// InputOf returns the name of the input that receives a parameter: the user input or import input with the parameter's
-// name, or else the additional input. If the action has no additional input, it returns the name of the parameter,
-// whether an input has that name or not.
+// InputOf returns the name of the input that receives a parameter of a request. If a user input or an import input has
+// the name of the parameter, or if the action has no additional input, that is the name of the parameter itself, even
+// if no input has that name. Otherwise it is the name of the additional input, which is the user input that collects
+// all parameters without an input of their own.
 func (a *Action) InputOf(parameter string) string {
 	additional := AdditionalInput(a.UserInputs)
 	if additional == nil || slices.Contains(Names(slices.Concat(a.UserInputs, a.ImportInputs)), parameter) {
@@ -63,10 +70,12 @@ func (a *Action) InputOf(parameter string) string {
 	return additional.Name
 }
 
-// InputValues returns the values of the inputs that a request's parameters set: a parameter that no input declares
-// becomes an entry of the additional input, which has no value if there is no such parameter. So does a parameter with
-// the name of the additional input. If the action has no additional input, InputValues returns the map of the
-// parameters itself. It does not change the map.
+// InputValues returns the values of the inputs that a request's parameters set, by input. If the action has an
+// additional input, which is the user input that collects other parameters, the result is a new map: a parameter that
+// no user input or import input declares, and a parameter with the name of the additional input, becomes an entry of a
+// map that is the value of the additional input. The additional input is absent from the result if no parameter belongs
+// in it. If the action has no additional input, InputValues returns the map parameters itself, which may be nil. It
+// does not change parameters.
 func (a *Action) InputValues(parameters map[string]any) map[string]any {
 	additional := AdditionalInput(a.UserInputs)
 	if additional == nil {
@@ -86,23 +95,26 @@ func (a *Action) InputValues(parameters map[string]any) map[string]any {
 	return values
 }
 
-// variableKeys returns the keys of an input or output, which are decoded into variable. The parameter label is the key
-// of the declaring list, such as "user_inputs", or bindOutputs. Only the outputs of a bind action have the key value.
+// variableKeys returns descriptions of the keys of one input or output; decoding a key stores its value in variable and
+// adds errors to the diagnostics of d. The parameter label is the key of the list that contains the declaration, such
+// as "user_inputs", or bindOutputs for the outputs of a bind section, the only list whose entries may have the key
+// value. A string in the key default must be a valid expression only if the label is "user_inputs".
 func (d *document) variableKeys(label string, variable *Variable) fields {
 	keys := d.keys("", variable, map[string]field{
 		"type": d.typeNames(variable),
 		"default": d.variableDefault(label, variable).
-			withDoc("The value if none is set. A string is evaluated as an expression and cast to the type."),
+			withDoc("The value if no other source sets one. In `user_inputs`, the adapter evaluates a string as an " +
+				"expression and casts the result to the type."),
 		"enum":        d.enum(&variable.Enum),
 		"constraints": withConstraintKeywords(d.object("constraints", &variable.Constraints)),
 		"tf_attribute": d.text("tf_attribute", &variable.TFAttribute).
-			withDoc("The attribute of an imported resource that holds the value: TYPE.NAME.ATTRIBUTE."),
+			withDoc("The attribute of an imported resource that sets the value, in the form TYPE.NAME.ATTRIBUTE."),
 		"sticky": d.boolean("sticky", &variable.Sticky).
 			withDoc("Whether an instance keeps its value if its plan or the default changes, until a request changes " +
-				"it. An addition of this adapter, for services with provision.bosh."),
+				"it. An addition of this adapter, for inputs of `provision`."),
 		"additional": d.boolean("additional", &variable.Additional).
-			withDoc("Whether it is a map of all parameters that no input declares. " +
-				"An addition of this adapter, for one of the user_inputs, which must have type object."),
+			withDoc("Whether the input is a map of all parameters that no other input declares. An addition of this " +
+				"adapter, for one of the `user_inputs`, which must have the type `object` and must not be required."),
 		"value": d.outputValue(&variable.OutputValue).
 			withDoc("The value of the output, for a bind with a command. A string is evaluated as an expression over " +
 				"the inputs and cast to the type. If the output is nullable, it is left out if the value is the " +
@@ -111,37 +123,40 @@ func (d *document) variableKeys(label string, variable *Variable) fields {
 	return slices.DeleteFunc(keys, func(r row) bool { return r.name == "value" && label != bindOutputs })
 }
 
-// outputValue returns the field of the key value of an output, which is decoded into target as in defaultValue. Null
-// stores the value nil.
+// outputValue returns the field of the key value of an output. Decoding stores the value in target.Value and, if it is
+// a string, the expression parsed from it in target.ValueExpr. A string with a syntax error is reported as an error in
+// the diagnostics of d and stored with a nil ValueExpr. Null is stored as nil.
 func (d *document) outputValue(target *OutputValue) field {
 	return field{words: "any", newSchema: anything, decode: func(node *yaml.Node) {
 		target.Value, target.ValueExpr = d.defaultValue(node)
 	}}
 }
 
-// withConstraintKeywords returns the field with a schema that describes the constraints of an input: a mapping, or
-// null.
+// withConstraintKeywords returns a copy of f whose JSON Schema is that of the constraints of an input: a mapping with
+// the keywords of constraintKeywords and any others, or null. Decoding is the same as that of f.
 func withConstraintKeywords(f field) field {
 	f.newSchema = func() schema { return schema{"type": []any{"object", "null"}, "properties": constraintKeywords()} }
 	return f
 }
 
-// constraintKeywords returns the schemas of the JSON Schema keywords that the brokerpak specification names for
-// `constraints`, by keyword. They are the `properties` in the schema of the constraints, which may also contain other
-// keywords.
+// constraintKeywords returns a new map from the JSON Schema keywords that the brokerpak specification names for
+// `constraints`, such as "minLength", to JSON Schemas of their values. It is the value of `properties` in the schema of
+// the constraints, which may also contain other keywords.
 func constraintKeywords() map[string]any {
 	keyword := func(meaning string, kinds ...any) schema { return schema{"type": kinds, "description": meaning} }
 	return map[string]any{
-		"examples": keyword("Valid values; the first one is shown in documentation.", "array"),
+		"examples": keyword("Valid values. The documentation of the service shows the first one.", "array"),
 		"const":    schema{"description": "The only allowed value."},
 		"pattern":  keyword("A regular expression (RE2) that must match a part of the text.", "string"),
 		"minimum":  keyword("The minimum of a number.", "number"),
 		"maximum":  keyword("The maximum of a number.", "number"),
 		"exclusiveMinimum": keyword(
-			"The exclusive minimum; in draft-04 whether minimum is excluded.", "number", "boolean"),
+			"A number is an exclusive minimum. A boolean, as in draft-04, determines whether `minimum` is "+
+				"excluded.", "number", "boolean"),
 		"exclusiveMaximum": keyword(
-			"The exclusive maximum; in draft-04 whether maximum is excluded.", "number", "boolean"),
-		"multipleOf":    keyword("A number of which the value must be a multiple.", "number"),
+			"A number is an exclusive maximum. A boolean, as in draft-04, determines whether `maximum` is "+
+				"excluded.", "number", "boolean"),
+		"multipleOf":    keyword("The value must be a multiple of this number.", "number"),
 		"minLength":     keyword("The minimum number of characters.", "integer"),
 		"maxLength":     keyword("The maximum number of characters.", "integer"),
 		"minItems":      keyword("The minimum number of elements.", "integer"),
@@ -152,10 +167,14 @@ func constraintKeywords() map[string]any {
 	}
 }
 
-// variableDefault returns the field of the key default of an input or output, which is decoded into the DefaultValue of
-// variable. It also sets HasDefault, which is false for null. The parameter label is the key of the declaring list. A
-// string in user_inputs must be a valid expression; a syntax error is reported. In the other lists, DefaultExpr is nil
-// for a string that is not a valid expression, and no error is reported.
+// variableDefault returns the field of the key default of an input or output. Decoding stores the value in Default of
+// variable, sets HasDefault to whether it is not null, and stores the expression parsed from a string in DefaultExpr. A
+// scalar that JSON cannot represent, such as .inf, is reported as an error in the diagnostics of d and stored as nil,
+// with HasDefault true.
+//
+// The parameter label is the key of the list that contains the declaration. If it is "user_inputs", a string with a
+// syntax error is reported as an error as well. In other lists the default is only documentation, and such a string is
+// not reported. DefaultExpr is nil for it in both cases.
 func (d *document) variableDefault(label string, variable *Variable) field {
 	return field{words: "any", newSchema: anything, decode: func(node *yaml.Node) {
 		variable.HasDefault = !yamltree.IsNull(node)
@@ -171,12 +190,14 @@ func (d *document) variableDefault(label string, variable *Variable) field {
 	}}
 }
 
-// anything returns the schema that allows any value.
+// anything returns a new, empty JSON Schema, which allows any value.
 func anything() schema { return schema{} }
 
-// defaultValue decodes a value that may be an expression. It returns the value as it is written and, if that is a
-// string, the parsed expression. A syntax error is reported, and template is nil then. template is also nil for a value
-// that is not a string, and literal is nil for null.
+// defaultValue decodes a node whose value may be an expression. literal is the value as it is written, of any YAML
+// type, and nil for null and for a scalar that is reported as an error because JSON cannot represent it, such as .inf.
+// template is the expression parsed from the value if that is a string. It is nil for any other value, and for a string
+// with a syntax error, which is reported as an error in the diagnostics of d. Strings within a list or mapping are not
+// parsed.
 func (d *document) defaultValue(node *yaml.Node) (literal any, template *expr.Template) {
 	literal = d.value(node)
 	if _, ok := literal.(string); ok {
@@ -185,8 +206,9 @@ func (d *document) defaultValue(node *yaml.Node) (literal any, template *expr.Te
 	return literal, template
 }
 
-// typeName returns the field of a single JSON type, which is decoded into target. An unknown type is reported as an
-// error and stored as "", which allows any value.
+// typeName returns the field of a key whose value is the name of one JSON type, such as "string"; decoding stores the
+// name in target. An unknown type is reported as an error in the diagnostics of d, and target becomes "", which allows
+// any value. Null, a list and a mapping leave target unchanged; the latter two are reported as errors.
 func (d *document) typeName(target *string) field {
 	f := d.text("type", target)
 	decode := f.decode
@@ -200,16 +222,22 @@ func (d *document) typeName(target *string) field {
 	return f.withSchema(typesSchema())
 }
 
-// unknownType reports, as an error at the node, a type that the format does not define. The message lists the allowed
-// types and suggests the most similar one.
+// unknownType adds an error at the node to the diagnostics of d, which says that the format does not define the type
+// with that name. The message lists the allowed types and suggests a similar one if it finds one. unknownType does not
+// check the name itself.
 func (d *document) unknownType(node *yaml.Node, name string) {
 	d.errorf(node, "type", "unknown type %q; allowed: %s%s", name, strings.Join(types[1:], ", "),
 		diag.Suggest(name, types[1:]))
 }
 
-// typeNames returns the field of the key type, which is decoded into Type or Types of variable: one JSON type or, as an
-// addition of this adapter, a list of types. A list with one type is stored as Type, and an empty list allows any type.
-// Unknown types are reported as errors and are not stored.
+// typeNames returns the field of the key type of an input or output: the name of one JSON type, such as "string", or,
+// as an addition of this adapter, a list of names. Decoding stores a single type in Type of variable. Of a list, it
+// leaves out elements that are not the name of a type, also null and "". Several remaining names are stored in Types,
+// with Type "", and a single one in Type. If none remains, and for null in place of the list, both are unchanged, which
+// allows any type.
+//
+// An unknown type, also one that is left out of a list, is reported as an error in the diagnostics of d; as a single
+// type, it is stored as "". A mapping is reported as an error and leaves both unchanged.
 func (d *document) typeNames(variable *Variable) field {
 	one := d.typeName(&variable.Type)
 	return field{
@@ -238,14 +266,18 @@ func (d *document) typeNames(variable *Variable) field {
 	}
 }
 
-// typesSchema returns the schema of a JSON type's name, which may also be "" or null for any type.
+// typesSchema returns a new JSON Schema of the name of a type: an enum with the names of all JSON types, and with ""
+// and null, which mean any type.
 func typesSchema() schema {
 	return oneOf(append([]any{nil}, value.Texts(types)...)...)
 }
 
-// enum returns the field of the key enum, a mapping from values to descriptions. They are appended to target in the
-// order of the file. The values keep their YAML type: an input of type integer needs integer keys. Null adds nothing; a
-// value that is not a mapping is reported as an error.
+// enum returns the field of the key enum, a mapping from allowed values to their descriptions. Decoding appends the
+// values to target in the order of the file. They keep their YAML type: an input of type integer needs integer keys,
+// such as 1 and not "1". A value that JSON cannot represent, such as .inf, is reported as an error in the diagnostics
+// of d and stored as nil. A description may be any scalar, and null is stored as "". A description that is a list or
+// mapping is reported as an error and stored as "". Null in place of the mapping appends nothing; any other value that
+// is not a mapping is reported as an error.
 func (d *document) enum(target *[]EnumValue) field {
 	shape := mapOf(typed("string", "number", "boolean"))
 	return field{words: "map of texts", newSchema: shape, decode: func(node *yaml.Node) {
@@ -257,8 +289,11 @@ func (d *document) enum(target *[]EnumValue) field {
 	}}
 }
 
-// computed returns the field of the key computed_inputs, a list that is appended to target in the order of the file. An
-// input whose default is missing or null is reported as an error and stored all the same.
+// computed returns the field of the key computed_inputs, a list of inputs whose values are expressions or constants;
+// decoding appends them to target in the order of the file. Decoding adds errors to the diagnostics of d for an input
+// without a name, for one whose default is missing or null, for an unknown type, for values of the wrong type, for an
+// expression with a syntax error, and for an entry that is not a mapping. Such an input is stored all the same. An
+// unknown key is only a warning. Null is an empty list; any other value that is not a list is reported as an error.
 func (d *definition) computed(target *[]Variable) field {
 	accept := func(mapping mappingNode, computed *Variable) bool {
 		if !mapping.has("default") {
@@ -271,7 +306,11 @@ func (d *definition) computed(target *[]Variable) field {
 	return entries(d.document, "computed_inputs", false, target, d.computedKeys, accept)
 }
 
-// computedKeys returns the keys of a computed input, which are decoded into computed.
+// computedKeys returns descriptions of the keys of a computed input: name, which is required, type, overwrite and
+// default, whose presence definition.computed checks. Decoding a key stores its value in the parameter computed; a
+// string in default is parsed as an expression. Decoding adds errors to the diagnostics of d for an unknown type, which
+// is stored as "", for a value of the wrong type, which is not stored, and for a syntax error in default, which leaves
+// DefaultExpr nil.
 func (d *definition) computedKeys(computed *Variable) fields {
 	return fields{
 		{"name", "The name of the variable.", required(d.text("name", &computed.Name))},
@@ -286,8 +325,12 @@ func (d *definition) computedKeys(computed *Variable) fields {
 	}
 }
 
-// importInputs returns the field of the key import_inputs, a list that is appended to target in the order of the file.
-// An unknown type is only a warning, because other brokers accept it, and is stored as "". No key is required.
+// importInputs returns the field of the key import_inputs, a list of parameters that name existing resources to import;
+// decoding appends them to target in the order of the file. No key of an entry is required. An unknown type is stored
+// as "", with only a warning, because other brokers accept it; an unknown key is a warning, too. A value that is a list
+// or mapping is reported as an error in the diagnostics of d, and its field stays "". An entry that is not a mapping is
+// reported as an error and stored with a position only. Null is an empty list; any other value that is not a list is
+// reported as an error.
 func (d *definition) importInputs(target *[]Variable) field {
 	keys := func(input *Variable) fields {
 		return fields{
@@ -313,8 +356,12 @@ func (d *definition) importInputs(target *[]Variable) field {
 	})
 }
 
-// importMappings returns the field of a list of attributes, which are appended to target in the order of the file. The
-// parameter label is the key of the list, such as "import_parameter_mappings". No key of an entry is required.
+// importMappings returns the field of a list whose entries name an attribute of a resource (tf_variable) and the
+// expression that replaces its value (parameter_name); decoding appends them to target in the order of the file. The
+// parameter label is the key of the list, such as "import_parameter_mappings". No key of an entry is required, and an
+// unknown key is a warning. A value that is a list or mapping is reported as an error in the diagnostics of d, and its
+// field stays "". An entry that is not a mapping is reported as an error and stored as an empty one. Null is an empty
+// list; any other value that is not a list is reported as an error.
 func (d *definition) importMappings(label string, target *[]hclfile.Mapping) field {
 	keys := func(mapping *hclfile.Mapping) fields {
 		return fields{
@@ -328,9 +375,9 @@ func (d *definition) importMappings(label string, target *[]hclfile.Mapping) fie
 	return entries(d.document, label, false, target, keys, nil)
 }
 
-// inputs yields the names and positions of all declared inputs, including computed inputs and import inputs, in the
-// order of the definition within each kind. Inputs without a name are left out, which only import inputs may lack. A
-// name that is declared more than once is yielded more than once.
+// inputs returns a sequence of the names of all declared inputs with their positions in the definition: first the plan
+// inputs, then the user inputs, the computed inputs and the import inputs, each in the order of the definition. Inputs
+// without a name are left out. A name that is declared more than once is yielded more than once.
 func (a *Action) inputs() iter.Seq2[string, diag.Pos] {
 	return func(yield func(string, diag.Pos) bool) {
 		for _, input := range slices.Concat(a.PlanInputs, a.UserInputs, a.ComputedInputs, a.ImportInputs) {
@@ -341,7 +388,8 @@ func (a *Action) inputs() iter.Seq2[string, diag.Pos] {
 	}
 }
 
-// InputNames returns the names of all declared inputs, sorted and without duplicates.
+// InputNames returns the names of all declared inputs (plan inputs, user inputs, computed inputs and import inputs),
+// sorted and without duplicates. Inputs without a name are left out. The result is nil if there are none.
 func (a *Action) InputNames() []string {
 	return value.Keys(maps.Collect(a.inputs()))
 }

@@ -6,8 +6,9 @@ import (
 	"service-adapter/internal/hclfile"
 )
 
-// A Manifest is the content of a pak's manifest.yml, as defined by Brokerpak V1. Keys that the file does not have leave
-// their fields zero.
+// A Manifest is the content of a pak's manifest.yml, as defined by the format Brokerpak V1: the name, version and
+// platforms of the pak, its binaries and service definitions, and settings for OpenTofu. Keys that the file does not
+// have leave their fields zero. The zero Manifest is the result of a file that could not be parsed.
 type Manifest struct {
 	PackVersion int               `key:"packversion,required" doc:"The version of the format: 1."`
 	Name        string            `key:"name,required"`
@@ -28,24 +29,28 @@ type Manifest struct {
 	ProviderReplacements map[string]string `key:"terraform_state_provider_replacements"`
 }
 
-// A Path is the path of a file relative to the pak's root, with the position at which the manifest refers to it. While
-// a manifest is parsed, a version in its upgrade path is also a Path, with the version as its Name.
+// A Path is the slash-separated path of a file relative to the pak's root, with the position at which the manifest
+// refers to it. While a manifest is parsed, a step of its upgrade path is also a Path, with a version of OpenTofu as
+// its Name. An empty Name means that the manifest has an entry without a value, which is reported as an error.
 type Path struct {
 	Name string
 	Pos  diag.Pos
 }
 
-// A Platform is an operating system and an architecture, in Go's naming, such as linux and amd64.
+// A Platform is an operating system and an architecture, in Go's naming, such as linux and amd64. Both are "" in the
+// zero Platform, which is not a valid platform.
 type Platform struct {
 	OS   string `key:"os,required" doc:"The operating system, in Go's naming."`
 	Arch string `key:"arch,required" doc:"The architecture, in Go's naming."`
 }
 
-// String returns "OS/ARCH".
+// String returns the platform as "OS/ARCH", such as "linux/amd64". A missing part is empty, so the zero Platform is
+// "/".
 func (p Platform) String() string { return p.OS + "/" + p.Arch }
 
-// A BinaryKind distinguishes the entries of terraform_binaries: OpenTofu, providers and other binaries. See
-// Binary.Kind.
+// A BinaryKind distinguishes the entries of terraform_binaries: Tofu for OpenTofu itself, Provider for a provider, and
+// OtherBinary for any other program, which is put on the PATH of OpenTofu. The zero value is Tofu. Binary.Kind derives
+// the kind from the name of the entry.
 type BinaryKind int
 
 // The kinds of binaries, told apart by their name.
@@ -55,9 +60,16 @@ const (
 	OtherBinary                   // anything else; put on the PATH of OpenTofu
 )
 
-// A Binary is an entry of terraform_binaries. Default marks the OpenTofu that runs the templates if there are several.
-// URLTemplate is the URL or path from which the binary is fetched when the pak is built; "" means the default location
-// of OpenTofu or of providers.
+// A Binary is an entry of terraform_binaries in the manifest: OpenTofu, a provider or another program that the pak
+// contains, with its name and version. The zero Binary has no name and is not a valid entry.
+//
+// Default marks the OpenTofu that runs the templates if the pak has several. ProviderFQN is the full name
+// HOST/NAMESPACE/TYPE of a provider, which decoding derives from Provider, the value of the key of that name, or from
+// the name of the binary. It is "" for any other binary, and for a provider with an invalid key.
+//
+// Source is the URL of a zip of the source code, or "". URLTemplate is the URL or local path from which the binary is
+// fetched when the pak is built, with ${name}, ${version}, ${os} and ${arch}; "" means the default location of OpenTofu
+// or of providers.
 type Binary struct {
 	Name    string `json:"name" key:"name,required" doc:"tofu, terraform-provider-TYPE, or any other program."`
 	Version string `json:"version" key:"version,required" doc:"The version, such as 1.12.6."`
@@ -71,16 +83,19 @@ type Binary struct {
 	Pos         diag.Pos `json:"-"`
 }
 
-// A Parameter is an environment variable that operators may set for OpenTofu, with a description for them. It does not
-// have to be set.
+// A Parameter is an entry of the manifest's key parameters: the name of an environment variable that operators may set
+// for OpenTofu, such as TF_VAR_redis_version, with a description for them. The variable does not have to be set. Both
+// fields are required in the manifest.
 type Parameter struct {
 	Name        string `json:"name" key:"name,required" doc:"The environment variable, such as TF_VAR_redis_version."`
 	Description string `json:"description" key:"description,required" doc:"What the variable means."`
 }
 
-// A Service is a service definition: one of the files that the manifest lists under service_definitions. Provision and
-// Bind are zero if the definition does not have the section. Pos is the position of the name, or of the definition if
-// it has none.
+// A Service is a service definition: the decoded content of one of the files that the manifest lists under
+// service_definitions, with the offering, its plans and examples, the sections provision and bind, and the programs
+// that its templates run (RequiredCommands). Provision and Bind are zero if the definition does not have the section.
+// File is the path of the file in the pak. Pos is the position of the service's name, or of the start of the definition
+// if it has none.
 type Service struct {
 	// File is the path of the definition in the pak.
 	File    string
@@ -90,18 +105,23 @@ type Service struct {
 	Examples  []Example `key:"examples" doc:"Examples, which document the service and are executed by tests."`
 	Provision Action    `key:"provision" doc:"How an instance is created."`
 	Bind      Action    `key:"bind" doc:"How a binding is created."`
-	// RequiredCommands are the programs that the commands of the templates run and that the pak does not contain.
+	// RequiredCommands are the programs that the commands of the templates run. They do not have to be in the pak.
 	RequiredCommands []Command `key:"requires_commands"`
 	Pos              diag.Pos
 }
 
-// A Command is the name of a program that is found on the PATH of the processes of OpenTofu.
+// A Command is an entry of a service definition's key requires_commands: the name, such as "curl", of a program that
+// the OpenTofu templates of the service run, with the position of the entry. The program must be on the PATH of the
+// processes of OpenTofu, which also find the binaries of the pak there; it does not have to be in the pak. The name
+// never contains a directory.
 type Command struct {
 	Name string
 	Pos  diag.Pos
 }
 
-// An Offering is what the marketplace shows of a service, apart from its plans.
+// An Offering is the part of a service definition that the marketplace shows of the service, apart from its plans: its
+// name, id, description, tags and links. A field is zero if the definition does not have its key, which is an error for
+// most of them.
 type Offering struct {
 	Name                string   `key:"name,required"`
 	ID                  string   `key:"id,required" doc:"A UUID that identifies the service. It must never change."`
@@ -115,9 +135,11 @@ type Offering struct {
 	PlanUpdateable      bool     `key:"plan_updateable" doc:"Whether cf update-service may change the plan."`
 }
 
-// A Plan is a plan of a service. The values in ProvisionOverrides replace those of users whenever an instance is
-// created, updated or upgraded, and those in BindOverrides when a binding is created. Pos is zero for a plan that the
-// operator defines in the configuration.
+// A Plan is a plan of a service, from the service definition or from the operator's configuration. Properties contains
+// values of inputs. Users of the plan cannot set these inputs when they create or update an instance, unless
+// provision.bosh.plan_defaults lists the input. The values in ProvisionOverrides take precedence over those of users
+// whenever an instance is created, updated or upgraded, and those in BindOverrides when a binding is created. The maps
+// are keyed by input and may be nil. Pos is zero for a plan from the operator's configuration.
 type Plan struct {
 	Name               string         `key:"name,required"`
 	ID                 string         `key:"id,required" doc:"A UUID that identifies the plan. It must never change."`
@@ -125,14 +147,15 @@ type Plan struct {
 	DisplayName        string         `key:"display_name,required" doc:"The name of the plan in graphical clients."`
 	Bullets            []string       `key:"bullets" doc:"Features of the plan, shown as a list."`
 	Free               bool           `key:"free" doc:"Whether instances cost nothing; default false."`
-	Properties         map[string]any `key:"properties" doc:"Values of inputs that users of this plan cannot change."`
+	Properties         map[string]any `key:"properties" doc:"Values of inputs. Users of the plan cannot change them, unless plan_defaults lists the input."`
 	ProvisionOverrides map[string]any `key:"provision_overrides"`
 	BindOverrides      map[string]any `key:"bind_overrides"`
 	Pos                diag.Pos
 }
 
-// An Example documents how to use a service: the parameters of an instance and of a binding of one plan. Tests execute
-// it.
+// An Example is an entry of a service definition's key examples, which documents how to use the service: the id of a
+// plan, and the parameters of an instance and of a binding of that plan. Tests of the pak execute it; with BindCanFail,
+// it passes even if its binding fails. Nil parameters mean that none are passed.
 type Example struct {
 	Name            string         `key:"name,required" doc:"The name of the example."`
 	Description     string         `key:"description,required" doc:"What the example shows."`
@@ -143,8 +166,10 @@ type Example struct {
 	Pos             diag.Pos
 }
 
-// An Action is the provision section or the bind section of a service: its inputs, outputs and OpenTofu files, and the
-// keys that this adapter adds. The zero Action means that the service definition does not have the section.
+// An Action is the section provision or bind of a service definition: its inputs, its outputs, the texts of its
+// OpenTofu files by file name, and the keys that this adapter adds. Bosh is nil for a bind section, and for a provision
+// section without the key bosh. The zero Action means that the service definition does not have the section. After
+// decoding a section, Pos is not zero.
 type Action struct {
 	PlanInputs     []Variable `key:"plan_inputs" doc:"Variables that plans set in their properties."`
 	UserInputs     []Variable `key:"user_inputs" doc:"Parameters of users."`
@@ -167,8 +192,10 @@ type Action struct {
 	Pos diag.Pos
 }
 
-// An Import describes how existing resources are imported into the state of an instance, and how the template is
-// changed accordingly. It is empty if the action imports nothing. Bind actions ignore it.
+// An Import is the part of a provision section that describes how existing resources are imported into the OpenTofu
+// state of an instance, and how the OpenTofu code for them is changed: its import inputs, which are the parameters that
+// name the resources, and the attributes that are replaced, added and deleted. Its lists are empty if the action
+// imports nothing. A bind section may have these keys, but a binding imports nothing.
 type Import struct {
 	ImportInputs             []Variable        `key:"import_inputs"`
 	ImportParameterMappings  []hclfile.Mapping `key:"import_parameter_mappings"`
@@ -176,7 +203,15 @@ type Import struct {
 	ImportParametersToDelete []string          `key:"import_parameters_to_delete"`
 }
 
-// BindRules decide which bind and unbind requests are accepted. They are empty for a provision section.
+// BindRules are the keys of a bind section that this adapter adds, apart from errors. RequiresAppGUID rejects bindings
+// without an app, and Requires are the checks that a bind request must pass. Adopt is a condition for unbind requests:
+// if it is true for a binding without a recorded state, the binding is first created, so that its provider takes over
+// the existing resources, and then deleted. A nil Adopt means never. A binding is not created in this way either if the
+// stored state of its instance shows that the deletion of the instance was begun.
+//
+// Command is the name of the executable of the pak that creates and deletes bindings instead of the resources of an
+// OpenTofu template, or "". The zero BindRules restrict nothing and have no executable. They are always zero for a
+// provision section.
 type BindRules struct {
 	// RequiresAppGUID rejects bindings without an app.
 	RequiresAppGUID bool
@@ -190,11 +225,12 @@ type BindRules struct {
 	Command string
 }
 
-// An ErrorRule translates a failure of a template into an error of the service adapter protocol. It applies if the
-// text of the error matches the regular expression Match (RE2).
+// An ErrorRule is an entry of the key errors of an action. It translates a failure of the action's OpenTofu template
+// into an error of the service adapter protocol. It applies if the regular expression Match (RE2) matches a part of
+// OpenTofu's error text and no earlier rule applies.
 //
-// Exit is "41" (no such binding) or "49" (the binding exists), for bindings only, or "user", which shows Message to
-// the user. An empty Message means the text of the error.
+// Exit is "41" (no such binding) or "49" (the binding exists), for bindings only, or "user", which shows Message to the
+// user or, if Message is "", OpenTofu's own error text. Message must be "" for the other two.
 type ErrorRule struct {
 	Match   string `key:"match,required" doc:"A regular expression (RE2) on the text of the error."`
 	Exit    string `key:"exit,required"`
@@ -202,7 +238,9 @@ type ErrorRule struct {
 	Pos     diag.Pos
 }
 
-// An Audience is the reader of a check's message: Operator or User.
+// An Audience is the reader of the message with which a check rejects a request: Operator ("operator") or User
+// ("user"). A check in a definition that names no audience is decoded with Operator, and the zero value "" counts as
+// Operator as well.
 type Audience string
 
 // The audiences of a check. Operator is the default.
@@ -211,9 +249,13 @@ const (
 	User     Audience = "user"
 )
 
-// A Check is a rule of the service. A request is rejected with Message if That is false, empty or null, and with
-// another error if That cannot be evaluated. A check of provision.bosh that is also false for the deployed instance
-// only causes a warning, unless it reads the previous deployment.
+// A Check is a rule of a service, which requests must satisfy, in the list checks of provision.bosh or the list
+// requires of a bind section. Its field That is an expression that must be true. A request is rejected if That is
+// false: with the text of the expression Message, whose reader is the Audience, or with another error if Message cannot
+// be evaluated. It is also rejected if That cannot be evaluated, or if the value of That counts neither as true nor as
+// false (see expr.Truthy). A check of provision.bosh that is also false for the deployed instance only causes a
+// warning, unless That reads the previous deployment or plan (see Previous). That and Message are never nil after
+// decoding.
 type Check struct {
 	That     *expr.Template `key:"that,required"`
 	Message  *expr.Template `key:"message,required" doc:"Why the request is rejected."`

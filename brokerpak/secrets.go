@@ -19,11 +19,14 @@ var (
 	templateVariable = regexp.MustCompile(`\(\( ?!?([-/\w]+)`)
 )
 
-// checkSecrets adds errors to diags for violations of the rules for secrets that concern the whole action, which must
-// have a bosh section: names must be unique and must not hide an input, values and keepers must not call generating
-// functions, and the secret of the UAA client must not be a part of a value. The most important rule: an input that is
-// the value of a secret must not be used elsewhere. Its value is stored neither in the manifest nor in the record, so
-// at the next update any other use would lose it or reveal it.
+// checkSecrets adds errors to diags for entries of provision.bosh.secrets that violate a rule which concerns the whole
+// action. The action must have a bosh section. The rules are:
+//   - Names must be unique, and must not be the name of an input other than the one that is the value of the secret.
+//   - Values and keepers must not call functions that generate values (see Generators).
+//   - The secret of the UAA client must not be a part of a value.
+//   - An input, or any other variable, that is the value of a secret must not be used elsewhere and must not have a
+//     generated value: its value is stored neither in the manifest nor in the record, so at the next update any other
+//     use would lose it or reveal it.
 func checkSecrets(action *Action, diags *diag.List) {
 	names := map[string]bool{}
 	for _, secret := range action.Bosh.Secrets {
@@ -31,13 +34,13 @@ func checkSecrets(action *Action, diags *diag.List) {
 			diags.Errorf(secret.Pos, "duplicate", "secret %q is declared twice", secret.Name)
 		}
 		names[secret.Name] = true
-		if secret.Value != nil && usesGenerators(secret.Value) {
+		if secret.Value != nil && Generates(secret.Value) {
 			diags.Errorf(secret.Pos, "secret-generated",
 				"secret %q must not use generating functions; give it a length instead",
 				secret.Name)
 		}
 		for _, name := range value.Keys(secret.Keepers) {
-			if usesGenerators(secret.Keepers[name]) {
+			if Generates(secret.Keepers[name]) {
 				diags.Errorf(secret.Keepers[name].Pos(), "secret-generated",
 					"keeper %q of secret %q must not use generating functions: "+
 						"the secret would change with each request", name, secret.Name)
@@ -53,17 +56,20 @@ func checkSecrets(action *Action, diags *diag.List) {
 	}
 }
 
-// checkSecretName adds an error to diags for a secret with the name of an input of the action, unless that input is the
-// value of the secret: ((name)) in the manifest is replaced by the secret, so the input would be hidden.
+// checkSecretName adds an error to diags if a secret has the name of an input of the action, unless the value of the
+// secret is only a reference to that input: ((name)) in the manifest is replaced by the secret, so the input would be
+// hidden. The error is at the position of the secret.
 func checkSecretName(action *Action, secret Secret, diags *diag.List) {
 	if secret.Name != secret.Input && slices.Contains(action.InputNames(), secret.Name) {
 		diags.Errorf(secret.Pos, "secret-name", "secret %q would hide the input with the same name", secret.Name)
 	}
 }
 
-// checkSecretParts adds errors to diags for a secret whose value contains the UAA client's secret together with other
-// text. The record contains the variables that are needed to compute such a value again, so the client secret would be
-// stored in it in clear text.
+// checkSecretParts adds an error to diags for each reference to uaa_client.client_secret, the secret of the instance's
+// UAA client, in the value of a secret, unless the value is exactly ${uaa_client.client_secret}. The record in the
+// manifest contains the variables that are needed to compute such a value again, so the client secret would be stored
+// there in clear text. A reference to the whole map uaa_client within a longer value, or to a computed key of it, is
+// also an error. A secret without a value is ignored, and so is one whose value is a single variable, as in ${NAME}.
 func checkSecretParts(secret Secret, diags *diag.List) {
 	const clientSecret = UAAClient + "client_secret"
 	if secret.Value == nil || secret.Input != "" {
@@ -78,10 +84,11 @@ func checkSecretParts(secret Secret, diags *diag.List) {
 	}
 }
 
-// checkSecretInput adds errors to diags for other uses of an input that is the value of a secret, in expressions and as
-// ((input)) in the manifest. It also reports such an input if its value is generated. The secret must have an Input.
-// The parameter secrets contains the names of all secrets: ((input)) refers to a secret of that name and is then
-// allowed.
+// checkSecretInput adds errors to diags for other uses of the input secret.Input, which is the value of the secret and
+// must not be "": references in other expressions of the action to the input, to a part of it or to a map that contains
+// it, and ((input)) in the documents of provision.bosh. It also adds an error if the default of such a user input, or
+// the value of such a computed input, calls a function that generates values. The parameter secrets contains the names
+// of all secrets: if one of them is that of the input, ((input)) refers to that secret and is allowed.
 func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, diags *diag.List) {
 	for _, template := range action.Expressions() {
 		for _, reference := range template.References() {
@@ -94,7 +101,7 @@ func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, di
 	}
 	generated := func(label string, inputs []Variable) {
 		for _, input := range inputs {
-			if input.Name == secret.Input && input.DefaultExpr != nil && usesGenerators(input.DefaultExpr) {
+			if input.Name == secret.Input && input.DefaultExpr != nil && Generates(input.DefaultExpr) {
 				diags.Errorf(input.Pos, "secret-generated",
 					"%s %q is the value of secret %q and must not use generating "+
 						"functions; give the secret a length instead", label, input.Name, secret.Name)
@@ -112,26 +119,30 @@ func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, di
 	}
 }
 
-// secretNames returns the names of the declared secrets, in their order.
+// secretNames returns the names of the secrets that the definition declares, in their order. It returns nil if there
+// are none. The name of a secret without a name, which decoding reports, is "".
 func (c *Credentials) secretNames() []string {
 	return value.Convert(c.Secrets, func(s Secret) string { return s.Name })
 }
 
-// Documents returns the YAML texts whose ((variables)) are interpolated: the manifest template, which is always the
-// first and has the text "" if it is missing, the ops files in their order, and the BOSH configs, sorted by type. Ops
-// files and configs are contained whatever their conditions are.
+// Documents returns the YAML texts of provision.bosh in which ((variables)) are interpolated, with their positions. The
+// first is always the manifest template, whose text is "" if it is missing. All ops files follow in their order, and
+// then the BOSH configs, sorted by type. Conditions are not evaluated: ops files and configs are returned even if
+// theirs is false.
 func (b *Bosh) Documents() []Document {
 	ops := value.Convert(b.Ops, func(o Conditional) Document { return o.Document })
 	configs := value.Convert(value.Keys(b.Configs), func(name string) Document { return b.Configs[name].Document })
 	return slices.Concat([]Document{b.Manifest}, ops, configs)
 }
 
-// usesGenerators reports whether an expression, which must not be nil, calls one of the Generators.
-func usesGenerators(template *expr.Template) bool {
+// Generates reports whether an expression calls a function that returns a new value at each evaluation: rand.base64,
+// time.nano or counter.next (see Generators). The template must not be nil.
+func Generates(template *expr.Template) bool {
 	return slices.ContainsFunc(template.Calls(), func(call expr.Call) bool {
 		return slices.Contains(Generators(), call.Name)
 	})
 }
 
-// Generators returns the names of the functions that return a new value at each evaluation.
+// Generators returns the names of the functions of expressions that return a new value at each evaluation: rand.base64,
+// time.nano and counter.next. The result is a new slice.
 func Generators() []string { return []string{"rand.base64", "time.nano", "counter.next"} }

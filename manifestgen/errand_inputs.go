@@ -11,9 +11,9 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// errandInputs describes the inputs that the errand evaluates, because their expressions read the operator's
-// configuration or environment. The configuration and environment on the errand's VM apply. The zero value describes
-// none.
+// errandInputs describes the inputs that the errand apply-instance evaluates, because their values depend on the
+// operator's configuration or environment variables: those on the errand's VM apply, not those of the adapter. It also
+// contains the names and constants that the expressions of these inputs read. The zero value describes no inputs.
 type errandInputs struct {
 	// names are the names of these inputs.
 	names []string
@@ -23,15 +23,20 @@ type errandInputs struct {
 	constants    map[string]any
 }
 
-// isNeeded reports whether the errand needs the value of an input from the manifest: for the provision template, or to
-// evaluate other inputs. It is false for an input that the errand evaluates itself.
+// isNeeded reports whether the errand needs the value of the input of this name from the manifest: to pass it to the
+// provision template, or to evaluate other inputs. It is false for an input that the errand evaluates itself. in
+// describes the provision template. If the instance keeps an older template than that of the pak, whose variables are
+// not available, isNeeded returns true for all other inputs.
 func (e errandInputs) isNeeded(in *inputs, name string) bool {
 	return !slices.Contains(e.names, name) && (e.dependencies[name] || in.passedToTemplate(name))
 }
 
-// findErrandInputs returns the inputs whose expressions read the configuration or the environment, sorted by name, with
-// the names and constants that these expressions read. It returns an error if one of them also generates a value, if
-// the manifest needs the value of one that cannot be evaluated here, or if addDependencies returns one.
+// findErrandInputs returns the inputs whose values depend, directly or through other inputs, on the configuration or
+// the environment, sorted by name, with the names and constants that their expressions read. Without such inputs, the
+// names are nil and the maps in the result are empty. It returns an error with a position if the value of such an input
+// also depends on a generated value, if a document of provision.bosh contains ((input)) and the adapter cannot compute
+// the input itself, or if the input's expression calls a function about the plan or the releases, or reads the UAA
+// client or plan properties (see addDependencies). The result is then incomplete.
 func findErrandInputs(r *resolution) (errandInputs, error) {
 	result := errandInputs{dependencies: map[string]bool{}, constants: map[string]any{}}
 	action := &r.Service.Provision
@@ -55,10 +60,12 @@ func findErrandInputs(r *resolution) (errandInputs, error) {
 	return result, nil
 }
 
-// addDependencies adds to e the names that the expression of an input of the errand reads, with all their dotted
-// prefixes, and the constants among them. It returns an error if the errand cannot evaluate the expression: because it
-// calls a function about the plan or the releases, which only the broker's request describes, or because it reads a
-// constant that may hold secrets.
+// addDependencies adds to e all names that template refers to, the expression of an input that the errand evaluates. A
+// dotted name is added with all its prefixes: "a.b.c" adds "a.b" and "a" as well. For names of published constants,
+// such as request.instance_id, it adds their values. r contains the resolved variables. addDependencies returns an
+// error with a position if the errand cannot evaluate the expression: because it calls a function about the plan or the
+// releases, which only the broker's request describes, or because it reads uaa_client or plan.properties, or an entry
+// of them, which may contain secrets. e may then be partly extended.
 func (e *errandInputs) addDependencies(r *resolution, template *expr.Template) error {
 	for _, call := range template.Calls() {
 		if _, needsRequest := functions(r.inputs)[call.Name]; needsRequest {
@@ -72,7 +79,7 @@ func (e *errandInputs) addDependencies(r *resolution, template *expr.Template) e
 			if item, isConstant := published[name]; isConstant {
 				if strings.HasPrefix(name, "uaa_client") || name == planProperties {
 					return fmt.Errorf("%s: %s cannot be part of an input that depends on the configuration, "+
-						"because it may hold secrets: use two inputs", reference.Pos, name)
+						"because it may contain secrets: use two inputs", reference.Pos, name)
 				}
 				e.constants[name] = item
 			}

@@ -101,7 +101,8 @@ var _ = Describe("a plan with the lifecycle errands", func() {
 		w.generator.Errands.UseInstalledTemplate = true
 		_, err := w.generate(call{})
 		Expect(err).To(MatchError(ContainSubstring(
-			`input "url" is computed from "made", which was generated earlier: only CredHub knows its value`)))
+			`input "url" is computed from "made", which an earlier request generated: ` +
+				"its value is stored only in CredHub")))
 		Expect(strings.Count(err.Error(), "\n")).To(BeZero())
 	})
 })

@@ -12,17 +12,23 @@ import (
 )
 
 // If an errand applies the provision template, the secret inputs of the template become secrets of the manifest with
-// the names of the inputs. An input is secret if the record of the instance says so, if the template declares it
-// sensitive or ephemeral, if its value is generated, or if its name is that of a secret (redact.Named). The look of the
-// value does not matter: expressions must not read secret inputs, so authors must be able to predict which inputs are
-// secret.
+// the names of the inputs. An input is secret if the template declares it ephemeral, if its value is generated, or if
+// its name is that of a secret (redact.Named). A parameter is also secret if the record of the instance says so, or if
+// the template declares it sensitive; the manifest contains other sensitive inputs in clear text. Apart from
+// redact.Named, the form of the value does not matter: expressions must not read secret inputs, so authors must be able
+// to predict which inputs are secret.
 
-// parameterSecrets returns the secret inputs that are parameters of the user, as secrets, in the order of the
-// definition. An input is secret if the record lists it as one, if the template declares it sensitive, or if
-// redact.Named recognises a parameter of this or an earlier request. Inputs that the template does not get, and those
-// that are the value of a secret of the definition, are left out. newInputs adds the result to the secrets of the
-// definition, because secret parameters must be known before the parameters are recorded. It returns an error if an
-// expression reads such an input, whose value later requests do not have, or if inputSecret does.
+// parameterSecrets returns the secret ones among the user inputs that the template gets (see passedToTemplate), as
+// secrets with the name of the input. They are in the order of the definition; the result is nil if there are none.
+// newInputs calls parameterSecrets if an errand applies the template, and adds the result to the secrets of the
+// definition. Inputs that are the value of a secret of the definition already are left out.
+//
+// An input is secret if the record lists it as a secret parameter, if the template declares its variable sensitive or
+// ephemeral, or if redact.Named recognises the name or value of a parameter of this request or in the record. In the
+// first two cases, it is secret even if no request sets it.
+//
+// parameterSecrets returns nil and an error if an expression reads such an input, because later requests do not have
+// its value, or if the input cannot become a secret (see inputSecret).
 func parameterSecrets(in *inputs) ([]brokerpak.Secret, error) {
 	secretNames := map[string]bool{}
 	for name := range in.previous.record.SecretParameters {
@@ -45,8 +51,8 @@ func parameterSecrets(in *inputs) ([]brokerpak.Secret, error) {
 			continue
 		}
 		if at, isRead := in.Service.Provision.FindReader(name, true); isRead {
-			return nil, fmt.Errorf("%s: parameter %q is secret, and only CredHub knows it "+
-				"when the next request comes, so no expression may read it in a plan with the lifecycle errand %s",
+			return nil, fmt.Errorf("%s: parameter %q is secret and stored only in CredHub, where later requests "+
+				"cannot read it, so no expression may read it in a plan with the lifecycle errand %s",
 				at, name, record.ApplyErrand)
 		}
 		secret, err := inputSecret(in, name)
@@ -58,12 +64,17 @@ func parameterSecrets(in *inputs) ([]brokerpak.Secret, error) {
 	return secrets, nil
 }
 
-// valueSecrets returns the secret inputs that are not yet secrets of inputs.bosh, as secrets sorted by name, after the
-// variables have been resolved, and the set of the inputs whose values are generated. needed describes the inputs of
-// the errand; only inputs that the errand needs become secrets. An input is secret if its value is generated, if
-// redact.Named recognises it, or if recordedSecret does. It returns an error if an expression other than an input's
-// reads a generated input that is not a secret of inputs.bosh, if the errand needs a secret input to evaluate another
-// one, or if inputSecret does.
+// valueSecrets returns the secret inputs that the errand needs and that are not secrets of inputs.bosh yet, as secrets
+// sorted by input name. Every variable that is set counts as an input here. The variables in r must have been resolved.
+// needed describes the inputs that the errand evaluates; see errandInputs.isNeeded. An input is secret if its value
+// depends on rand.base64, if redact.Named recognises its name or value, if the template declares its variable
+// ephemeral, or if the deployed manifest already has a secret for it (see recordedSecret). The result generated is the
+// set of all needed inputs that depend on rand.base64, including those that are secrets already; it is never nil
+// without an error.
+//
+// valueSecrets returns an error if an expression other than that of an input reads a generated input that is not a
+// secret yet, if an input that the errand evaluates reads a secret input, or if an input cannot become a secret (see
+// inputSecret). The other results are then nil.
 func valueSecrets(
 	r *resolution, needed errandInputs,
 ) (secrets []brokerpak.Secret, generated map[string]bool, err error) {
@@ -101,24 +112,27 @@ func valueSecrets(
 	return secrets, generated, nil
 }
 
-// recordedSecret reports whether the deployed manifest has a secret for this input because an errand applies the
-// template. A secret of the definition with the same name does not count.
+// recordedSecret reports whether the deployed manifest already has a secret for an input because an errand applied the
+// template. name is the name of the input, which such a secret has as well. The result is true if the record of the
+// manifest lists a secret of this name and an errand built the deployed instance. It is nevertheless false if the
+// definition or parameterSecrets has a secret of this name, or one whose value is this input.
 func (in *inputs) recordedSecret(name string) bool {
 	_, recorded := in.previous.record.Secrets[name]
 	return recorded && in.previous.record.Errand != nil && !in.bosh.HasSecret(name)
 }
 
-// inputSecret returns a secret that has the name of an input of the template, and the input as its value. It returns an
-// error if another secret has that name, if the operator has not configured whether the broker stores secrets, or if
-// the name cannot be part of an expression, or if the input is an ephemeral variable and the broker stores no secrets.
+// inputSecret returns a secret that has the name of an input of the template, and the expression "${name}" as its
+// value. It returns an error if the operator has not configured whether the broker stores secrets, if the input is an
+// ephemeral variable of the template and the broker stores no secrets, if another secret has that name, or if the name
+// cannot be part of an expression. The secret that is returned with an error must not be used.
 func inputSecret(in *inputs, name string) (brokerpak.Secret, error) {
-	const reason = "the provision template has secret inputs, which an errand gets from the manifest"
+	const reason = "the provision template has secret inputs, which an errand reads from the manifest"
 	if err := in.requireSecretsSetting(reason); err != nil {
 		return brokerpak.Secret{}, err
 	}
 	if in.module.Variables[name].Ephemeral && !in.storesSecrets() {
-		return brokerpak.Secret{}, fmt.Errorf("the variable %q of the provision template is ephemeral, "+
-			"and an errand gets it from the manifest: enable secure manifests, so that the manifest contains only "+
+		return brokerpak.Secret{}, fmt.Errorf("the variable %q of the provision template is ephemeral, and an errand "+
+			"reads it from the manifest: enable secure manifests, so that the manifest contains only "+
 			"a reference, or read it from the configuration of the errand", name)
 	}
 	if in.bosh.HasSecret(name) {
@@ -129,8 +143,12 @@ func inputSecret(in *inputs, name string) (brokerpak.Secret, error) {
 	return brokerpak.Secret{Name: name, Input: name, Value: template}, err
 }
 
-// checkDerivedSecrets returns an error if one of the generated inputs has no stored value yet and its expression refers
-// to a generated input that has one. Only CredHub knows that value, so the new input cannot be computed.
+// checkDerivedSecrets returns an error if an input that is generated now is computed from one that an earlier request
+// generated: normally only CredHub knows the value of the latter, so the former cannot be computed. A generated input
+// was generated earlier if the record's secrets have an entry for it, even one with the value in clear text. The error
+// has the position of the input. checkDerivedSecrets inspects the expression of each generated input without such an
+// entry; it does not notice references of the form NAME.KEY. generated is the set of inputs whose values are generated,
+// now or by an earlier request, by name. The result is nil if there is no such pair of inputs.
 func checkDerivedSecrets(r *resolution, generated map[string]bool) error {
 	stored := r.previous.record.Secrets
 	for _, name := range value.Keys(generated) {
@@ -141,8 +159,8 @@ func checkDerivedSecrets(r *resolution, generated map[string]bool) error {
 		expression := r.Service.Provision.ExpressionOf(name, origin.Layer == vars.DefaultLayer)
 		for _, reference := range expression.References() {
 			if _, isStored := stored[reference.Name]; isStored && generated[reference.Name] {
-				return fmt.Errorf("%s: input %q is computed from %q, which was generated earlier: "+
-					"only CredHub knows its value",
+				return fmt.Errorf("%s: input %q is computed from %q, which an earlier request generated: its value "+
+					"is stored only in CredHub",
 					origin.Pos, name, reference.Name)
 			}
 		}
@@ -150,9 +168,11 @@ func checkDerivedSecrets(r *resolution, generated map[string]bool) error {
 	return nil
 }
 
-// unavailableInputs returns the sorted names of inputs whose values are in CredHub because an errand used to apply the
-// template, and which this request does not provide: parameters that are not sent again, and generated values. It
-// returns nil if there are none. Provision takes their values from the OpenTofu state instead.
+// unavailableInputs returns the sorted names of the inputs that became secrets because an errand applied the template
+// when the instance was last deployed, and whose values this request does not contain: parameters that it does not send
+// again, and generated values. Normally only CredHub has these values, but inputs whose value the record contains are
+// returned as well. The result is nil if there are none or no errand built the instance. Inputs that are secrets of the
+// definition are not among them. Generator.Provision takes the values of these inputs from the OpenTofu state.
 func unavailableInputs(r *resolution) []string {
 	if r.previous.record.Errand == nil {
 		return nil

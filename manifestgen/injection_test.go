@@ -151,7 +151,7 @@ var _ = Describe("a value from the user", func() {
 		w := newWorld(packed(injectionPoints["nowhere"]))
 		w.instance.Deployment.DeploymentName = "service-instance_((ca))"
 		_, err := w.generate(call{})
-		Expect(err).To(MatchError(`the deployment name "service-instance_((ca))" must not hold parentheses`))
+		Expect(err).To(MatchError(`the deployment name "service-instance_((ca))" must not contain parentheses`))
 	})
 })
 

@@ -17,8 +17,10 @@ import (
 	"service-adapter/schemas"
 )
 
-// inputs is the first stage: a validated request, together with what follows from it, from the deployed manifest and
-// from the installed pak. Only newInputs sets its fields.
+// inputs is the result of the first stage of Generator.Generate: a validated request, together with facts that follow
+// from it, from the deployed manifest and from the installed pak, such as the errands of the plan that belong to this
+// adapter. newInputs returns it, and later stages do not change it. publishedNames creates an incomplete one, without a
+// Generator and a request, only to list the names that expressions may use.
 type inputs struct {
 	*Generator
 	// Request is the request. Its parameters are grouped by input; see brokerpak.Action.InputValues.
@@ -45,14 +47,17 @@ type inputs struct {
 	ephemeral []string
 }
 
-// newInputs validates a request and combines it with the deployed manifest and the errands of the plan. It selects the
-// versions that an errand must use, and adds the secret parameters of its template to the secrets. The request and the
-// pak are not changed.
+// newInputs performs the first stage of Generate: it validates a request and combines it with the deployed manifest and
+// the errands of the plan. Its result contains the parameters grouped by input. If an errand applies the provision
+// template, newInputs also selects the versions that the errand must use and adds the secret parameters of the template
+// to the secrets. The request and the pak are not changed. It returns nil if it returns an error.
 //
-// The error is or contains a *fault.UserError if a parameter is not allowed or the plan's errands cannot work (see
-// checkErrands). Other errors mean that the deployed manifest of another adapter cannot be read, that the deployment's
-// name is invalid, that the definition or the configuration does not permit the errands, or that checkEphemeral returns
-// one.
+// The error is or contains a *fault.UserError if a parameter is not allowed (see checkRequest) or the plan's errands
+// cannot work (see checkErrands). Other errors mean that the deployed manifest of another adapter cannot be read or
+// carried over (see readPrevious), that the deployment's name is invalid, that the value of an ephemeral input would be
+// needed later (see checkEphemeral), that the pak has no default OpenTofu version for an errand, or that a secret
+// parameter cannot become a secret for the errand (see parameterSecrets). Syntax errors in the template are ignored
+// here, because OpenTofu reports them.
 func (g *Generator) newInputs(request Request) (*inputs, error) {
 	in := &inputs{Generator: g, Request: request, bosh: request.Service.Provision.Bosh}
 	if in.bosh == nil {
@@ -89,9 +94,10 @@ func (g *Generator) newInputs(request Request) (*inputs, error) {
 	return in, nil
 }
 
-// emptyDeployment returns the provision.bosh section that is used for a service without one. Its manifest template has
-// no instance groups, and everything else in it is empty; it exists because the broker stores the instance's record in
-// the manifest.
+// emptyDeployment returns a provision.bosh section for a service without one, which needs a manifest nevertheless,
+// because the broker stores the instance's record in it. Its manifest template has an empty list of instance groups;
+// all other parts of the section are empty. The service's file serves as the position of the template in errors. The
+// result is never nil.
 func emptyDeployment(service *brokerpak.Service) *brokerpak.Bosh {
 	bosh := &brokerpak.Bosh{}
 	bosh.Manifest = brokerpak.Document{Text: "instance_groups: []\n", Pos: diag.Pos{File: service.File}}
@@ -101,13 +107,21 @@ func emptyDeployment(service *brokerpak.Service) *brokerpak.Bosh {
 // hasTemplate reports whether the service has a provision template, which OpenTofu applies for each instance.
 func hasTemplate(service *brokerpak.Service) bool { return len(service.Provision.Templates) > 0 }
 
-// checkRequest returns an error if the deployment name contains parentheses or one of the characters that the adapter
-// reserves, or if a parameter contains such a character or the key "<<"; see checkReserved. Unless Unchecked is set, it
-// also validates the names of the parameters; see schemas.CheckParameters. The error is a *fault.UserError if a
-// parameter is wrong, and another error for the deployment name. Values of the parameters are validated later.
+// checkRequest checks the name of the deployment and the parameters of the request. It returns the first of these
+// faults, and nil if there is none:
+//
+//   - The deployment's name contains a parenthesis or one of the characters U+E0F0 to U+E0F3, which the adapter
+//     reserves. This is not a *fault.UserError; the other faults are.
+//   - The name or value of a parameter contains one of the characters U+E0F0 to U+E0F3, or the key "<<" at any level.
+//     Parentheses are allowed here.
+//   - Unless Unchecked is set: the user must not set a parameter, because it is unknown, because the plan sets it, or,
+//     for a deployed instance, because it cannot be changed or imports a resource; see schemas.CheckParameters, whose
+//     error names several such parameters.
+//
+// The values of parameters are not validated further.
 func checkRequest(in *inputs) error {
 	if strings.ContainsAny(in.Deployment.DeploymentName, "()"+maskRunes) {
-		return fmt.Errorf("the deployment name %q must not hold parentheses", in.Deployment.DeploymentName)
+		return fmt.Errorf("the deployment name %q must not contain parentheses", in.Deployment.DeploymentName)
 	}
 	for _, name := range value.Keys(in.Parameters) {
 		if err := checkReserved(name, map[string]any{name: in.Parameters[name]}, true); err != nil {
@@ -120,40 +134,44 @@ func checkRequest(in *inputs) error {
 	return schemas.CheckParameters(&in.Service.Provision, in.Plan.Properties, in.Parameters, in.previous.exists())
 }
 
-// instanceID returns the ID of the service instance, which is part of its deployment's name.
+// instanceID returns the ID of the service instance, such as a GUID, which is the name of its deployment without the
+// prefix "service-instance_". A deployment name without this prefix is returned unchanged.
 func (in *inputs) instanceID() string { return instance.ID(in.Deployment.DeploymentName) }
 
-// pendingCheck reports whether the broker only compares the result with the deployed manifest and deploys nothing,
-// which an empty body of the request shows. Secrets must then stay as they are: a new value is stored by the update
-// that follows the check, and the check would reject that update if it saw the change already.
+// pendingCheck reports whether the broker only compares the result with the deployed manifest and deploys nothing. The
+// sign is a request body that is empty but not nil, for a deployed instance; on create and on an upgrade, which has a
+// nil body, the result is false. During the check, secrets must stay as they are: the update that follows the check
+// stores a new value, and the check would reject that update if it saw the change already.
 func (in *inputs) pendingCheck() bool {
 	return in.Body != nil && len(in.Body) == 0 && in.previous.exists()
 }
 
-// storesSecrets reports whether the broker stores secrets. It is false if the operator has not configured it; see
-// requireSecretsSetting.
+// storesSecrets reports whether the broker stores secrets in CredHub. It is false if the operator has turned that off
+// or has not configured it; requireSecretsSetting distinguishes the two.
 func (in *inputs) storesSecrets() bool { return in.Secure != nil && *in.Secure }
 
-// requireSecretsSetting returns an error if the operator has not configured whether the broker stores secrets. The
-// reason explains, as the beginning of the error message, why the setting is needed.
+// requireSecretsSetting returns an error if the operator has not configured whether the broker stores secrets, and nil
+// otherwise, also if the broker stores none. reason explains why the setting is needed, as the beginning of the error
+// message: `service "x" has secrets`.
 func (g *Generator) requireSecretsSetting(reason string) error {
 	if g.Secure != nil {
 		return nil
 	}
-	return fmt.Errorf("%s: set secure_manifests in the adapter's configuration to what the broker's "+
-		"enable_secure_manifests says", reason)
+	return fmt.Errorf("%s: set secure_manifests in the adapter's configuration to the value of the broker's "+
+		"enable_secure_manifests", reason)
 }
 
-// usedByTemplate reports whether the pak's provision template declares the input as a variable or refers to it without
-// a declaration.
+// usedByTemplate reports whether the pak's provision template uses the input of this name: whether it has a variable
+// block of the name or refers to var.NAME without such a block. It is false for a service without a template.
 func (in *inputs) usedByTemplate(name string) bool {
 	_, declared := in.module.Variables[name]
 	_, used := in.module.Undeclared[name]
 	return declared || used
 }
 
-// passedToTemplate reports whether the errand passes an input to the provision template. If the instance keeps an older
-// template, the variables of which are not available here, all inputs are passed.
+// passedToTemplate reports whether the errand passes the input of this name to the provision template. This is the case
+// if the template of the pak uses the input. If the instance keeps an older template, whose variables are not available
+// here, the result is true for every name.
 func (in *inputs) passedToTemplate(name string) bool {
 	return in.keepsTemplate || in.usedByTemplate(name)
 }

@@ -15,16 +15,21 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// A renderedDocument is a document after interpolation, together with its source documents.
+// A renderedDocument is a YAML mapping after ops files and variables have been applied, such as the manifest or a BOSH
+// config, together with the documents that it was computed from, for the positions of errors.
 type renderedDocument struct {
 	tree    map[string]any
 	sources sources
 }
 
-// interpolate applies ops files to a document and replaces the variables. It returns an error if a text is not valid
-// YAML, if an operation or a variable cannot be applied, or if the result is not a mapping. The error is a
-// *fault.UserError if a value from the request would form a reference. Errors in the texts contain their positions: all
-// are a diag.Errors, except that of a result that is not a mapping and those that only the library detects.
+// interpolate applies the ops files, in their order, to a document, then replaces the variables in the result, and
+// returns the result with its sources. References to names that variables does not have are left to BOSH, except in
+// keys, where they are errors because BOSH does not resolve them there. files may be nil. No argument is changed.
+//
+// It returns a diag.Errors with positions if the document or an ops file is not valid or is ambiguous YAML, if an ops
+// file is invalid or an operation cannot be applied, or if a variable cannot be replaced. It returns a *fault.UserError
+// if a value from the request would form a reference, and other errors if the result is not a mapping or if only the
+// library detects a fault. The result with an error must not be used.
 func interpolate(
 	document brokerpak.Document, files []brokerpak.Document, variables variables,
 ) (*renderedDocument, error) {
@@ -48,8 +53,8 @@ func interpolate(
 	return &renderedDocument{tree, documents}, err
 }
 
-// asMapping returns the content of a document as a mapping. It returns an error, with the position of the document, if
-// it is not one.
+// asMapping returns item, the content of a document, as a mapping, without copying it. It returns nil and an error with
+// the position of the document if the content is not a mapping, for example null in an empty document.
 func asMapping(document brokerpak.Document, item any) (map[string]any, error) {
 	tree, ok := item.(map[string]any)
 	if !ok {
@@ -58,29 +63,37 @@ func asMapping(document brokerpak.Document, item any) (map[string]any, error) {
 	return tree, nil
 }
 
-// A treeCapture is the operation that the BOSH library applies last, after it has replaced the variables. It keeps the
-// resulting tree, so that the tree need not be written as YAML and parsed again.
+// A treeCapture is the operation (patch.Op) that the BOSH library applies last, after it has replaced the variables. It
+// keeps the resulting tree, so that the tree need not be written as YAML and parsed again. The zero value is ready to
+// use; its tree is nil until Apply is called.
 type treeCapture struct{ tree any }
 
-// Apply implements patch.Op. It stores the tree and returns nil, so that the library has nothing to write.
+// Apply implements patch.Op. It stores a copy of the tree, which consists of the types of package value, in t. It
+// returns nil as the new document, so that the library has no tree to write, and no error.
 func (t *treeCapture) Apply(tree any) (any, error) {
 	t.tree = value.Normalise(tree)
 	return nil, nil
 }
 
-// evaluateYAML applies operations, of which there may be none, to a YAML text and replaces the variables with the BOSH
-// library. The result is a value that still has masked parentheses; see masked. The error is that of an operation or of
-// the library.
+// evaluateYAML applies operations, which may be nil, to a YAML text, replaces the variables with the BOSH library, and
+// returns the resulting value, which has the types of package value. In it, the parentheses of the variables' values
+// are still masked (see masked), and references to names that variables does not have stay as they are. If the text is
+// not valid YAML, an operation fails or the library cannot replace a variable, evaluateYAML returns nil and the
+// library's or the operation's error.
 func evaluateYAML(text []byte, ops patch.Ops, variables variables) (any, error) {
 	var result treeCapture
 	_, err := template.NewTemplate(text).Evaluate(variables, ops, template.EvaluateOpts{PostVarSubstitutionOp: &result})
 	return result.tree, err
 }
 
-// evaluate applies operations to a document, replaces the variables, and returns the resulting value, in which no
-// parentheses are masked. The documents, of which there must be at least one, are searched for the positions of errors.
-// It returns a diag.Errors for errors that an inspection or an operation reports, and a *fault.UserError if a value
-// from the request would form a reference to a credential. Other errors are those of the library.
+// evaluate applies operations, which may be nil, to a document, inspects the result (see inspection), replaces the
+// variables, and returns the resulting value, which may have any type of package value. No parentheses in it are
+// masked, and references to names that variables does not have stay as they are. documents are searched for the
+// positions of errors; the list must not be empty.
+//
+// evaluate returns nil and a diag.Errors for faults that the inspection or an operation reports, a *fault.UserError if
+// parentheses in a value from the request would form a reference to a credential, and an error of the library, with the
+// name of the file, for other faults such as invalid YAML.
 func evaluate(document brokerpak.Document, ops patch.Ops, variables variables, documents sources) (any, error) {
 	inspect := inspection{variables: variables, sources: documents, diags: &diag.List{}}
 	result, err := evaluateYAML([]byte(document.Text), append(ops, inspect), variables)
@@ -94,16 +107,17 @@ func evaluate(document brokerpak.Document, ops patch.Ops, variables variables, d
 	final := unmask(trusted, userOpen, userClose)
 	if !slices.Equal(references(trusted), references(final)) {
 		return nil, &fault.UserError{
-			Message: "a parameter must not hold parentheses that form a reference to a credential",
+			Message: "a parameter must not contain parentheses that form a reference to a credential",
 			Err:     fmt.Errorf("%s: a value from the request became a BOSH reference", document.Pos.File),
 		}
 	}
 	return final, nil
 }
 
-// selectOps returns the ops files whose condition holds, in order. If completed is true, these are the files for the
-// completed manifest, otherwise those for the template. The result is nil if there are none. It returns an error if a
-// condition cannot be evaluated.
+// selectOps returns the documents of those ops files whose condition is true or missing, in their order, or nil if
+// there are none. completed selects the kind: true for the files that are applied to the completed manifest, false for
+// those that are applied to the template. The scope evaluates the conditions of this kind only. If a condition cannot
+// be evaluated, selectOps returns nil and an error that wraps that of vars.Scope.Holds.
 func selectOps(ops []brokerpak.Conditional, scope *vars.Scope, completed bool) ([]brokerpak.Document, error) {
 	var all []brokerpak.Document
 	for i, entry := range ops {

@@ -20,9 +20,10 @@ const (
 // mergeKey is the key that merges mappings in YAML. Some parsers merge even if the key is quoted.
 const mergeKey = "<<"
 
-// checkReserved returns an error if the value contains one of the private-use characters, which would become a
-// parenthesis, or has the key "<<", which merges mappings. The error is a *fault.UserError if fromRequest is true. The
-// name describes the value in the error.
+// checkReserved returns an error if a text or key in item, at any level, contains one of the private-use characters
+// U+E0F0 to U+E0F3, which would become a parenthesis (see masked), or if item has the key "<<" at any level, which some
+// YAML parsers use to merge mappings. The error describes only the first such fault, and is a *fault.UserError if
+// fromRequest is true. name describes the value in the error. checkReserved returns nil if item is clean.
 func checkReserved(name string, item any, fromRequest bool) error {
 	merges := false
 	clean := value.Walk(item, func(path string, leaf any) bool {
@@ -38,15 +39,17 @@ func checkReserved(name string, item any, fromRequest bool) error {
 	case merges:
 		return fmt.Errorf("the value of %q has the key %q, which has a meaning of its own in YAML", name, mergeKey)
 	case fromRequest:
-		return fault.Userf("%q must not hold the characters U+E0F0 to U+E0F3", name)
+		return fault.Userf("%q must not contain characters from U+E0F0 to U+E0F3", name)
 	default:
-		return fmt.Errorf("the value of %q holds one of the characters U+E0F0 to U+E0F3, which the adapter reserves",
+		return fmt.Errorf("the value of %q contains a character from U+E0F0 to U+E0F3, which the adapter reserves",
 			name)
 	}
 }
 
-// masked returns a copy of the value with the parentheses in its texts and keys replaced by private-use characters:
-// those for the user's values if fromRequest is true. Its mappings have keys of any type, as the library requires.
+// masked returns a copy of the value in which the parentheses in texts and keys are replaced by private-use characters,
+// so that the library does not interpolate values again. If fromRequest is true, these are the characters for the
+// user's values, otherwise those for trusted values; unmask reverts either. All mappings in the copy are map[any]any,
+// as the library requires. masked does not reject values that contain such characters already; see checkReserved.
 func masked(v any, fromRequest bool) any {
 	open, end := trustedOpen, trustedClose
 	if fromRequest {
@@ -57,14 +60,16 @@ func masked(v any, fromRequest bool) any {
 	})
 }
 
-// isMasked reports whether a text contains one of the private-use characters.
+// isMasked reports whether a text contains one of the private-use characters U+E0F0 to U+E0F3, which represent
+// parentheses in masked values.
 func isMasked(text string) bool {
 	// All of the characters begin with the same byte, which is rare: this avoids decoding most texts.
 	return strings.IndexByte(text, maskRunes[0]) >= 0 && strings.ContainsAny(text, maskRunes)
 }
 
-// unmask returns a copy of the value with the characters open and end in its texts and keys replaced by parentheses.
-// Its mappings have string keys.
+// unmask returns a copy of the value in which the character open becomes "(" and the character end becomes ")" in all
+// texts and keys. Callers pass the pair for trusted values or the pair for the user's values (see masked); the
+// characters of the other pair are not changed. All mappings in the copy have string keys.
 func unmask(v any, open, end rune) any {
 	return value.Normalise(value.AnyKeys(v, func(text string) string {
 		if !isMasked(text) {

@@ -16,14 +16,19 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// applyTemplate applies the provision template and returns new decisions with the template's outputs; d is not changed.
-// If the template imports existing resources, their values count as parameters, so the variables are resolved and all
-// decisions are made again. While the broker checks for pending changes, OpenTofu does not run, and the outputs are
-// read from the record of the deployed manifest.
+// applyTemplate applies the provision template by calling Generator.Provision, and returns new decisions that include
+// the template's outputs; d is not changed. ctx is passed to Provision. While the broker checks for pending changes,
+// Provision is called with check set, so it changes no resources, and the outputs are read from the record of the
+// deployed manifest. Warnings may be logged a second time (see checkBeforeApply and decide).
 //
-// It returns an error before OpenTofu runs if the manifest cannot be rendered whatever the outputs are. After that, it
-// returns the error of Generator.Provision. If a sensitive output cannot become a secret, it returns another error, and
-// the resources of the template remain.
+// If it applies the template, Provision passes values of inputs back in two cases: if the template imports existing
+// resources, and if an errand built the instance before, so that only the OpenTofu state has the values of some inputs
+// (see unavailableInputs). The variables are then resolved and all decisions are taken a second time, with these values
+// as imported ones; see resolve.
+//
+// If checkBeforeApply rejects the request, applyTemplate returns its error and does not call Provision. Otherwise it
+// returns the error of Provision unchanged. If a sensitive output cannot become a secret, it returns another error, and
+// the resources of the template remain. The decisions are nil if there is an error.
 func applyTemplate(ctx context.Context, d *decisions) (*decisions, error) {
 	if err := checkBeforeApply(d); err != nil {
 		return nil, err
@@ -52,9 +57,10 @@ func applyTemplate(ctx context.Context, d *decisions) (*decisions, error) {
 	return applied.withOutputs(result)
 }
 
-// recordedOutputs returns the outputs in the record of the deployed manifest. The result is empty, never nil, if the
-// record has none. Null and sensitive outputs are absent from Outputs; Sensitive contains the names of the sensitive
-// ones. Their values are secrets of the manifest, which the check for pending changes leaves unchanged.
+// recordedOutputs returns the outputs in the record of the deployed manifest, in the form of a result of OpenTofu. Null
+// and sensitive outputs are absent from Outputs, because the record does not contain them; Sensitive contains the names
+// of the sensitive ones, whose values are secrets of the manifest. If the record has no outputs, as on create, the
+// result is empty, never nil.
 func recordedOutputs(previous *deployedInstance) *provision.Result {
 	template := previous.record.Template
 	if template == nil {
@@ -63,10 +69,18 @@ func recordedOutputs(previous *deployedInstance) *provision.Result {
 	return &provision.Result{Outputs: template.Outputs, Sensitive: template.Sensitive}
 }
 
-// withOutputs returns a copy of the decisions that includes the outputs of the template. Expressions and the manifest
-// template can then read the outputs that are neither sensitive nor null, and the record will contain them. Each
-// sensitive output becomes a secret with the name of the output. The result of the template is not changed. withOutputs
-// returns an error if a sensitive output cannot become a secret; see checkSensitive and decideSecrets.
+// withOutputs returns a copy of the decisions that includes the outputs in result, which must not be nil. Expressions
+// can then read the outputs that are neither sensitive nor null as instance.details, the manifest template can refer to
+// them, and the record will contain them. Neither d nor result is changed.
+//
+// Each sensitive output becomes a secret with the name of the output. While the broker checks for pending changes, the
+// secret keeps its deployed value, so result need not contain that value. Otherwise, if the broker did not send the
+// stored value for a comparison, result.Changed decides whether the value counts as a new one.
+//
+// withOutputs returns nil and an error if a sensitive output cannot become a secret: because the operator has not
+// configured whether the broker stores secrets, because another secret has its name, because its entry in another
+// adapter's manifest cannot be carried over, or because the manifest would contain its value literally and BOSH would
+// take it for a reference.
 func (d *decisions) withOutputs(result *provision.Result) (*decisions, error) {
 	open := value.Merge(result.Outputs)
 	maps.DeleteFunc(open, func(name string, item any) bool {
@@ -93,16 +107,17 @@ func (d *decisions) withOutputs(result *provision.Result) (*decisions, error) {
 	return &provisioned, nil
 }
 
-// checkBeforeApply returns an error if the request must fail whatever the outputs of the template will be: because the
-// template uses an input that is the value of a secret, or because checkSensitive or checkWithoutOutputs returns one.
-// The former is not called if the instance has recorded outputs, and the latter not while the broker checks for pending
-// changes. The check runs before OpenTofu does, because resources that were created for a failing request would have to
-// be destroyed again.
+// checkBeforeApply returns an error if the request must fail for every result of the provision template. It runs before
+// OpenTofu, because resources that were created for a failing request would have to be destroyed again. It returns an
+// error if the template uses an input that is the value of a secret. If the instance has no recorded outputs, it also
+// returns an error if one of the outputs that the template declares sensitive cannot become a secret (see
+// checkSensitive). Unless the broker checks for pending changes, it finally returns the error of checkWithoutOutputs,
+// which may log warnings. If all checks succeed, it returns nil.
 func checkBeforeApply(d *decisions) error {
 	for _, secret := range d.definedSecrets {
 		if d.usedByTemplate(secret.Input) { // later requests would lack the value, which is only in CredHub
 			return fmt.Errorf("%s: input %q is the value of secret %q, so the provision template cannot use var.%s: "+
-				"later requests do not know it", secret.Pos, secret.Input, secret.Name, secret.Input)
+				"later requests cannot read it", secret.Pos, secret.Input, secret.Name, secret.Input)
 		}
 	}
 	if !d.previous.hasOutputs() { // otherwise the instance may keep an older template
@@ -116,17 +131,18 @@ func checkBeforeApply(d *decisions) error {
 	return checkWithoutOutputs(d)
 }
 
-// SensitiveOutputs returns the sorted names of the outputs of a service's provision template that are declared
-// sensitive. Generate turns them into secrets of the manifest. A template that cannot be parsed has none, and so has a
-// service without a template.
+// SensitiveOutputs returns the sorted names of the outputs that a service's provision template declares sensitive.
+// Generate turns them into secrets of the manifest, unless an errand applies the template. Syntax errors are ignored:
+// the result then contains the outputs in the parts that could be read. It is empty if there are none or the service
+// has no template. service must not be nil.
 func SensitiveOutputs(service *brokerpak.Service) []string {
 	module, _ := hclfile.Inspect(service.Provision.Templates) // OpenTofu reports errors in the template
 	return module.SensitiveOutputs
 }
 
-// checkSensitive returns an error if one of the sensitive outputs, whose names are the parameter, cannot become a
-// secret: because the operator has not configured whether the broker stores secrets, or because one of the existing
-// secrets has the same name. Without outputs it returns nil.
+// checkSensitive returns an error if one of the outputs, which are names of sensitive outputs, cannot become a secret:
+// because the operator has not configured whether the broker stores secrets, or because a secret in d has the same
+// name. It returns nil if all of them can, and if outputs is empty.
 func checkSensitive(d *decisions, outputs []string) error {
 	for _, name := range outputs {
 		if err := d.requireSecretsSetting(fmt.Sprintf("service %q has sensitive outputs", d.Service.Name)); err != nil {
@@ -140,9 +156,11 @@ func checkSensitive(d *decisions, outputs []string) error {
 	return nil
 }
 
-// checkWithoutOutputs renders the parts of the manifest that do not depend on the outputs of the template, and returns
-// the first error: in the releases, the stemcells, the variables or the instance groups. Parts that need an output are
-// skipped; errors in them are reported when the manifest itself is rendered. Warnings of instanceGroups are logged,
+// checkWithoutOutputs renders the parts of the manifest that do not depend on the outputs of the provision template,
+// discards the result, and returns the first error: in the versions of releases, the stemcells, the values of variables
+// or the instance groups. The error may be a *fault.UserError. If the ops files cannot be selected or the template
+// cannot be interpolated without the outputs, or if the list of instance groups needs an output, checkWithoutOutputs
+// returns nil; such errors are reported when the manifest itself is rendered. Warnings of instanceGroups are logged,
 // here and again when the manifest is rendered.
 func checkWithoutOutputs(d *decisions) error {
 	if _, err := releases(nil, d.Deployment.Releases); err != nil {
@@ -172,8 +190,9 @@ func checkWithoutOutputs(d *decisions) error {
 	return err
 }
 
-// independentOfOutputs reports whether a list of instance groups or jobs is complete before the outputs of the template
-// exist: every entry is a mapping whose name contains no variable, at every level. A missing list counts as complete.
+// independentOfOutputs reports whether a list of instance groups or jobs, after interpolation without the outputs of
+// the template, is complete: every entry is a mapping whose name contains no unresolved ((variable)), and the same
+// holds for its list of jobs. A nil list counts as complete; any other value that is not a list does not.
 func independentOfOutputs(list any) bool {
 	items, ok := list.([]any)
 	return (ok || list == nil) && !slices.ContainsFunc(items, func(item any) bool {
@@ -182,9 +201,10 @@ func independentOfOutputs(list any) bool {
 	})
 }
 
-// outputReferences returns the references of the sensitive outputs by name, for the manifest's key record.OutputsKey.
-// They are listed there because the broker stores and resolves only secrets that the manifest refers to. Outputs whose
-// values the manifest contains literally are left out. The map is never nil; without a template it is empty.
+// outputReferences returns the references of the sensitive outputs, such as "((odb_secret:NAME))", by the names of the
+// outputs, for the manifest's key record.OutputsKey. The manifest lists them because the broker stores and resolves
+// only secrets that the manifest refers to. Outputs whose values the manifest contains literally are left out. The map
+// is never nil; it is empty if there are no such outputs or d contains no result of a template.
 func outputReferences(d *decisions) map[string]any {
 	references := map[string]any{}
 	for _, name := range cmp.Or(d.template, &record.Template{}).Sensitive {

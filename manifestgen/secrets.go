@@ -14,8 +14,10 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// A secretDecision determines how the manifest gets the value of a secret: by a reference that the broker resolves, or
-// literally.
+// A secretDecision determines how the manifest gets the value of one secret, by a reference that the broker resolves or
+// literally, whether the broker must store a new value, and the entry of the secret in the record. If the value is
+// lost, it contains the error to report if the manifest uses the secret. The zero value puts the value null into the
+// manifest and stores and records no value.
 type secretDecision struct {
 	// reference is the text in the manifest that BOSH replaces by the value, including its parentheses. It is "" if the
 	// manifest contains the value itself.
@@ -25,17 +27,22 @@ type secretDecision struct {
 	// newValue is the value that the broker must store under the name in reference. It is nil if there is nothing to
 	// store.
 	newValue any
-	// lostErr is the error to report if the manifest uses the secret, because its value cannot be determined any more.
+	// lostErr is the error to report if the manifest uses the secret, because its value can no longer be determined. It
+	// is nil for all other secrets.
 	lostErr error
 	// before is the entry of the secret in the record of the deployed manifest, and after the one in the new record.
 	before, after record.Secret
 }
 
-// secretDecisions contains the decision about each secret, by the name of the secret in the definition, which is not
-// its name in CredHub.
+// secretDecisions contains the decision about each secret, by the name of the secret in the definition or, for a
+// sensitive output or an input of an errand, the name of the output or input. These are not the names in CredHub, which
+// may also contain a version.
 type secretDecisions map[string]secretDecision
 
-// nameOf returns the name of the secret with this reference, which must not be "", or "" if there is none.
+// nameOf returns the name of the secret whose decision has this reference, which includes the parentheses. The name is
+// a key of d, such as the name in the definition. If several secrets have the reference, nameOf returns any one of
+// them; if there is none, it returns "". reference must not be "", because secrets with literal values have this
+// reference.
 func (d secretDecisions) nameOf(reference string) string {
 	for name, secret := range d {
 		if secret.reference == reference {
@@ -45,9 +52,10 @@ func (d secretDecisions) nameOf(reference string) string {
 	return ""
 }
 
-// valuesToStore returns the values that the broker must store in CredHub, by their names there. It omits those whose
-// reference is not among the used ones, because the broker stores only secrets that the manifest refers to. The map is
-// never nil.
+// valuesToStore returns the new values that the broker must store in CredHub, by the names of the secrets there. used
+// contains the references in the manifest, with their parentheses. A value whose reference is not among them is
+// omitted, because the broker stores only secrets that the manifest refers to. A value is a text, or a map for an
+// object. The map is never nil.
 func (d secretDecisions) valuesToStore(used []string) map[string]any {
 	values := map[string]any{}
 	for name, secret := range d {
@@ -58,10 +66,16 @@ func (d secretDecisions) valuesToStore(used []string) map[string]any {
 	return values
 }
 
-// recordEntries returns the entries of the secrets in the new record. The used references are those of the manifest. A
-// stored secret that the manifest does not use at the moment keeps its reference in the record, because later calls
-// could not find it in the manifest. A new value that the manifest does not use is not stored, so only its former
-// version is recorded. A secret without a value, and one with a lostErr, has no entry. The map is never nil.
+// recordEntries returns the entries of the secrets in the new record, by name. used contains the references in the
+// manifest, with their parentheses. The entry of a secret is the one in its decision, with these exceptions:
+//
+//   - If the manifest does not use a stored secret at the moment, the entry contains only the version and the
+//     reference, because later calls could not find the reference in the manifest.
+//   - If the manifest does not use a new value, the broker does not store it, so the entry contains only the former
+//     version.
+//   - A secret with a lostErr has no entry, nor has one whose entry would have neither a version nor a value.
+//
+// The map is never nil.
 func (d secretDecisions) recordEntries(used []string) map[string]record.Secret {
 	entries := map[string]record.Secret{}
 	for name, secret := range d {
@@ -82,10 +96,12 @@ func (d secretDecisions) recordEntries(used []string) map[string]record.Secret {
 	return entries
 }
 
-// decideSecrets decides how the manifest gets the values of the given secrets. propose returns the candidate for each
-// of them; it is not called for a secret that a check for pending changes leaves unchanged. decideSecrets returns the
-// first error of propose, of the deployed manifest or of a value that a manifest cannot contain. The result is never
-// nil unless there is an error. See keepStored for a warning that is logged.
+// decideSecrets decides how the manifest gets the values of the secrets, and returns the decisions by the names of the
+// secrets; see decideSecret. It calls propose for the candidate of each secret, but not for a secret that stays as it
+// is during the broker's check for pending changes. decideSecrets returns nil and the first error: that of propose, an
+// entry in another adapter's manifest that cannot be carried over, or a literal value that BOSH would take for a
+// reference. Otherwise the result is never nil. Unless the broker checks for pending changes, it logs a warning for
+// each secret that stays in CredHub although the broker stores no secrets any longer; see keepStored.
 func decideSecrets(in *inputs, secrets []brokerpak.Secret, propose candidateFunc) (secretDecisions, error) {
 	decided := secretDecisions{}
 	if len(secrets) == 0 {
@@ -106,17 +122,20 @@ func decideSecrets(in *inputs, secrets []brokerpak.Secret, propose candidateFunc
 	return decided, nil
 }
 
-// decideSecret decides about one secret. The unchanged decision keeps the reference of the deployed manifest, if it has
-// one. There are five cases:
+// decideSecret decides how the manifest gets the value of one secret. unchanged is the decision to keep the value of
+// the deployed instance: it has the secret's entry in the record and, if the deployed manifest has one, its reference.
+// propose returns the candidate; it is called unless the first case applies. There are five cases:
 //
 //   - While the broker checks for pending changes, a secret that has a reference or a recorded value keeps it.
 //   - An available candidate becomes the value; see withValue.
-//   - Without an available candidate, the secret keeps the stored value; see keepStored.
-//   - If no value is stored either, a secret without an expression gets a new password.
+//   - Without an available candidate, the secret keeps the stored value; see keepStored, which may log a warning.
+//   - If no value is stored either, a secret without an expression gets a new random password.
 //   - A secret with an expression, whose value must have been supplied earlier, gets a decision with a lostErr.
 //
-// It returns an error if propose does, or if the manifest would contain a literal value that BOSH takes for a
-// reference.
+// In all cases but the first, the entry for the new record gets the digest of the keepers from the candidate.
+//
+// decideSecret returns an error if propose does, or if the manifest would contain a literal value that BOSH takes for a
+// reference. The decision that is returned with an error must not be used.
 func decideSecret(
 	in *inputs, secret brokerpak.Secret, unchanged secretDecision, propose candidateFunc,
 ) (secretDecision, error) {
@@ -148,9 +167,11 @@ func decideSecret(
 	return decided, err
 }
 
-// secret returns the record's entry of a secret. For an instance that another adapter deployed, it returns the
-// reference or the value that carry_over reads from that adapter's manifest. The entry is zero if there is none. It
-// returns an error if the value there contains a reference within a longer text, which cannot be carried over.
+// secret returns the entry of a secret of the definition in the record of the deployed manifest. If another adapter
+// generated the manifest, the entry has the value that carry_over reads under the name of the secret or else of its
+// input: as Reference, with version 1, if it consists of a single BOSH reference, otherwise as Value. The entry is zero
+// if there is none, and on create. secret returns an error if the carried value contains a BOSH reference within a
+// longer text, or in a list or map, which cannot be carried over. A manifest with a record causes no error.
 func (d *deployedInstance) secret(secret brokerpak.Secret) (record.Secret, error) {
 	if d.carried == nil {
 		return d.record.Secrets[secret.Name], nil
@@ -173,10 +194,12 @@ func (d *deployedInstance) secret(secret brokerpak.Secret) (record.Secret, error
 	}
 }
 
-// withValue returns the decision to give a secret the proposed value: literally if the broker stores no secrets or the
-// value is empty, otherwise as a new value for the broker to store, unless CredHub stores the same value already: that
-// is the unchanged decision. It returns an error if the manifest would contain a literal value that BOSH takes for a
-// reference.
+// withValue returns the decision to give a secret the value of proposed, an available candidate. The manifest gets the
+// value literally if the broker stores no secrets or the value is nil or "". If unchanged has a reference and CredHub
+// already stores the value under it, or is assumed to (see isStored), withValue returns unchanged. Otherwise the broker
+// must store the value under a new name. withValue returns an error if the manifest would contain a literal value that
+// BOSH takes for a reference; it is a *fault.UserError if the value is a parameter of this request. The decision that
+// is returned with an error must not be used.
 func withValue(
 	in *inputs, secret brokerpak.Secret, unchanged secretDecision, proposed candidate,
 ) (secretDecision, error) {
@@ -191,35 +214,40 @@ func withValue(
 	}
 }
 
-// keepStored returns the decision to keep the value that CredHub stores under the reference of the unchanged decision.
-// If the broker no longer stores secrets, the value moves from the previous secrets into the manifest; if the broker
-// did not send it, the secret stays in CredHub, and keepStored logs a warning. It returns an error if the manifest
-// would contain a literal value that BOSH takes for a reference.
+// keepStored returns the decision to keep the value that CredHub stores under the reference of unchanged, which must
+// not be "". If the broker stores secrets, the decision is unchanged. Otherwise the value moves into the manifest, as
+// the text that the broker sent among the previous secrets. If the broker did not send it, the secret stays in CredHub,
+// the decision is unchanged, and keepStored logs a warning with the name of the secret. It returns an error if the
+// manifest would contain a literal value that BOSH takes for a reference. The decision that is returned with an error
+// must not be used.
 func keepStored(in *inputs, secret brokerpak.Secret, unchanged secretDecision) (secretDecision, error) {
 	if in.storesSecrets() {
 		return unchanged, nil
 	}
 	stored, sent := in.PreviousSecrets[unchanged.reference]
 	if !sent {
-		in.Logger.Warn("secret stays in CredHub: its value is not known to this call", "secret", secret.Name)
+		in.Logger.Warn("keeping a secret in CredHub, because this request does not contain its value",
+			"secret", secret.Name)
 		return unchanged, nil
 	}
 	return withValue(in, secret, unchanged, candidate{item: stored, available: true})
 }
 
-// withLiteral returns the decision that puts the value itself into the manifest, as for a broker that stores no
-// secrets. The record then contains the value as well. Nothing is stored. d is not changed.
+// withLiteral returns a copy of the decision that puts item, which may be nil, into the manifest itself, as for a
+// broker that stores no secrets. The copy has no reference. Its entry for the new record contains only the value and
+// the version of the entry in the deployed manifest's record. d is not changed.
 func (d secretDecision) withLiteral(item any) secretDecision {
 	d.reference, d.literal = "", item
 	d.after = record.Secret{Version: d.before.Version, Value: item}
 	return d
 }
 
-// withNewValue returns the decision to let the broker store item as the new value of a secret. d is not changed. An
-// object is stored as it is, any other value as text. The name is that of the secret in the definition. The manifest
-// refers to the value as ((odb_secret:NAME)) with the name in CredHub, which is built from it and the next version, so
-// that it is new for every value: the broker stores secrets before it deploys, and if the deployment fails, the running
-// one must still find its old value under the old name.
+// withNewValue returns a copy of the decision that lets the broker store item, which must not be nil, as the new value
+// of a secret: an object as it is, any other value as text. name is the name of the secret in the definition. The
+// manifest refers to the value as ((odb_secret:NAME)), where NAME is built from name and the next version, so that it
+// is new for every value. The entry for the new record contains only that version. The broker stores secrets before it
+// deploys: if the deployment fails, the running instance must still find its old value under the old name. d is not
+// changed.
 func (d secretDecision) withNewValue(name string, item any) secretDecision {
 	d.after = record.Secret{Version: d.before.Version + 1}
 	d.newValue, d.reference = item, "((odb_secret:"+d.after.StoredName(name)+"))"
@@ -229,9 +257,10 @@ func (d secretDecision) withNewValue(name string, item any) secretDecision {
 	return d
 }
 
-// lostValue returns the error, never nil, for a secret whose supplied value was not recorded and is not stored. It is a
-// *fault.UserError that asks for the parameter again if the secret's value is an input, whose name has no dot, and an
-// error for the operator otherwise.
+// lostValue returns the error, never nil, for a secret whose supplied value was not recorded and is not stored. If the
+// value of the secret is an input or another variable without a dot in its name, the error is a *fault.UserError that
+// asks the user to supply the parameter of this name again. Otherwise, also for a field of the UAA client such as
+// "uaa_client.client_secret", it is an error for the operator.
 func lostValue(secret brokerpak.Secret) error {
 	err := fmt.Errorf("secret %q: its value was supplied earlier and is neither in the previous manifest "+
 		"nor among the previous secrets", secret.Name)
@@ -241,8 +270,10 @@ func lostValue(secret brokerpak.Secret) error {
 	return &fault.UserError{Message: fmt.Sprintf("parameter %q must be supplied again", secret.Input), Err: err}
 }
 
-// checkLiteral returns an error if BOSH would take the proposed value, or a part of it, for a reference. It is a
-// *fault.UserError if the value is a parameter of this request.
+// checkLiteral returns an error if a text or key in the value of proposed, at any level, contains "((", because BOSH
+// would take it for a reference in the manifest. It is a *fault.UserError if the value is a parameter of this request,
+// and another error otherwise. The secret is described in the error. For any other value, including nil, the result is
+// nil.
 func checkLiteral(secret brokerpak.Secret, proposed candidate) error {
 	switch {
 	case !vars.HasReference(proposed.item):
@@ -251,13 +282,15 @@ func checkLiteral(secret brokerpak.Secret, proposed candidate) error {
 		return fault.Userf("parameter %q must not contain \"((\", which would be a reference to a credential",
 			secret.Input)
 	default:
-		return fmt.Errorf("secret %q: its value holds \"((\", which BOSH would take for a reference", secret.Name)
+		return fmt.Errorf(`secret %q: its value contains "((", which BOSH would interpret as a reference`,
+			secret.Name)
 	}
 }
 
-// isStored reports whether CredHub already stores the proposed value under the reference. The previous map holds the
-// stored values that the broker sent. It sends none on upgrades; the value then counts as stored unless this request
-// contains it or it is marked as changed.
+// isStored reports whether CredHub already stores the value of proposed under the reference, which includes its
+// parentheses. previous maps references to the stored texts that the broker sent; it may be nil. An object is compared
+// with the stored text as JSON, any other value as text. If the broker did not send the stored value, as on upgrades,
+// the value counts as stored unless the field requested or changed of proposed is set.
 func isStored(proposed candidate, previous map[string]string, reference string) bool {
 	stored, ok := previous[reference]
 	if !ok {

@@ -14,10 +14,12 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// sizedGroups returns the plan's instance groups with the sizes that the definition computes, followed by groups that
-// only the definition has, if the definition computes them completely. The broker's plan is not changed. It returns an
-// error if an expression fails or gives an invalid size; the error is a *fault.UserError if the user asked for too many
-// instances or the operator's plan lacks a group that another group is declared like.
+// sizedGroups returns the instance groups of the broker's plan with the sizes that the definition computes, followed by
+// groups that only the definition has (see addedGroup), in its order. scope contains the resolved variables. The
+// broker's plan is not changed. sizedGroups returns nil and an error if an expression fails or gives a value of another
+// type or a negative number. The error is or contains a *fault.UserError if an expression fails because of the user's
+// parameters, if a group would have more instances than the definition allows, or if the operator's plan lacks a group
+// that a required group is declared like.
 func sizedGroups(in *inputs, scope *vars.Scope) ([]serviceadapter.InstanceGroup, error) {
 	sized := &serviceadapter.Plan{InstanceGroups: slices.Clone(in.BrokerPlan.InstanceGroups)}
 	for i := range in.bosh.Groups {
@@ -39,11 +41,12 @@ func sizedGroups(in *inputs, scope *vars.Scope) ([]serviceadapter.InstanceGroup,
 	return sized.InstanceGroups, nil
 }
 
-// addedGroup returns the group that a rule of the definition describes and the plan does not have, before its size is
-// computed. A group that is declared like another one, its model, starts as a copy of that group of the plan.
-// addedGroup returns nil if the group is optional and its model is missing, or if the rule does not compute the group
-// completely, so that the plan must have it: checkGroups reports that later. It returns a *fault.UserError if the group
-// is required and its model is missing.
+// addedGroup returns the instance group for rule, a group that the definition describes and the plan does not have,
+// before its size is computed. If the rule declares the group like another one, its model, the result is a copy of that
+// group of the plan with the new name, without migrated_from and lifecycle; otherwise it has only the name. addedGroup
+// returns nil and no error if the model is missing and the group is optional. It also returns nil if the rule does not
+// compute all mandatory properties, so that the plan must have the group; checkGroups reports that later. It returns
+// nil and a *fault.UserError for the operator if the model is missing and the group is required.
 func addedGroup(in *inputs, rule *brokerpak.GroupSize) (*serviceadapter.InstanceGroup, error) {
 	var added serviceadapter.InstanceGroup
 	switch model := instance.FindGroup(&in.BrokerPlan, rule.Like); {
@@ -56,16 +59,20 @@ func addedGroup(in *inputs, rule *brokerpak.GroupSize) (*serviceadapter.Instance
 	case slices.Contains(in.bosh.OptionalInstanceGroups, rule.Name):
 		return nil, nil
 	default:
-		return nil, fault.Operatorf("the plan lacks the instance group %q, which the service requires: "+
-			"the group %q is declared like it", rule.Like, rule.Name)
+		return nil, fault.Operatorf("the plan lacks the instance group %q, which the service requires: the group %q "+
+			"copies its properties", rule.Like, rule.Name)
 	}
 	added.Name = rule.Name
 	return &added, nil
 }
 
-// resize evaluates the size expressions of the rule and sets the results in the group, in place. Properties without an
-// expression stay. It returns an error if an expression fails, or if its result has another type or is negative, and a
-// *fault.UserError if the group has more instances than at_most. The group may then be partly changed.
+// resize evaluates the expressions of the rule, such as that of instances or vm_type, and sets the results in group, in
+// place. Properties without an expression are not changed. The results are converted to the types of the properties as
+// by expr.Cast, so that the text "3" is a number; null counts as 0, "" or an empty list, also as the result of at_most.
+//
+// resize returns the error of vars.Scope.Eval if the evaluation of an expression fails, and another error if its result
+// cannot be converted or is negative. It returns a *fault.UserError if the group has more instances than the result of
+// at_most, which also limits a number from the plan. With an error, the group may be partly changed.
 func resize(scope *vars.Scope, rule *brokerpak.GroupSize, group *serviceadapter.InstanceGroup) error {
 	for _, size := range rule.Sizes {
 		if size.Template == nil {

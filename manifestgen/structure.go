@@ -12,8 +12,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// validateManifest returns an error if a finished manifest is invalid: if the function structure rejects it, if its
-// names are inconsistent (see checkNames), or if the broker's struct cannot decode its text. text is the manifest as
+// validateManifest returns an error if a finished manifest is invalid, and nil otherwise. structure is a function that
+// validates the manifest against a schema; its error is returned first. The other reasons are that names in the
+// manifest are inconsistent (see checkNames), and that the broker's Go struct cannot decode text, the same manifest as
 // YAML. The broker decodes the deployed manifest before every update, so such a manifest would block all updates.
 func validateManifest(structure func(manifest map[string]any) error, manifest map[string]any, text string) error {
 	if err := cmp.Or(structure(manifest), checkNames(manifest)); err != nil {
@@ -21,15 +22,16 @@ func validateManifest(structure func(manifest map[string]any) error, manifest ma
 	}
 	var decoded bosh.BoshManifest
 	if err := yamlv2.Unmarshal([]byte(text), &decoded); err != nil {
-		return fmt.Errorf("the broker could not read it, which would break every update: %w", err)
+		return fmt.Errorf("the broker cannot read it, so that every update would fail: %w", err)
 	}
 	return nil
 }
 
-// checkNames checks the Director's rules on names, which a schema cannot express: names of releases, aliases of
-// stemcells, and names of instance groups, addons, variables and the jobs of a group or addon are unique, every job has
-// a release, and every stemcell or release that an instance group, job or addon names exists. It returns all
-// violations, joined, and nil if there are none.
+// checkNames checks the Director's rules on names, which a schema cannot express. The names of releases, instance
+// groups, addons and variables, the aliases of stemcells, and the names of the jobs within a group or addon must be
+// unique. The stemcell that an instance group or addon names must be in the manifest, and so must the release of every
+// job; a job without a release is a violation. checkNames returns all violations, joined, and nil if there are none.
+// Entries that are not mappings are ignored.
 func checkNames(manifest map[string]any) error {
 	var failed []error
 	namesOf := func(where string, list any, key string) map[string]bool {
@@ -52,7 +54,7 @@ func checkNames(manifest map[string]any) error {
 		for _, entry := range value.Mappings(manifest[owner]) {
 			where := owner + "/" + value.Text(entry["name"])
 			if alias, ok := entry["stemcell"]; ok && !stemcells[value.Text(alias)] {
-				failed = append(failed, fmt.Errorf("%s names the stemcell %q; there are: %s",
+				failed = append(failed, fmt.Errorf("%s names the stemcell %q; the deployment has: %s",
 					where, alias, diag.Names(value.Keys(stemcells))))
 			}
 			namesOf(where+"/jobs", entry["jobs"], "name")

@@ -22,11 +22,15 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Config is the operator's configuration. Every key can also be set by the environment variable
+// Config is the operator's configuration. Load returns a valid one with defaults; the zero value is not valid, because
+// at least one pak is required. Every top-level key of the file can also be set by the environment variable
 // SERVICE_ADAPTER_<KEY>, in upper case, whose value is YAML: SERVICE_ADAPTER_PAKS='[/paks/redis]',
 // SERVICE_ADAPTER_STATE='{config: {dir: /store}}'. The variable replaces the value of the whole key; an empty variable
 // counts as unset. The key config has no such variable, because SERVICE_ADAPTER_CONFIG names the file; its entries can
 // be set by GSB_<KEY>.
+//
+// All keys except paks are optional. A Service of "" means the only service of the paks, and a MaxRequestKB of 0 means
+// 256. For the other parts, their types explain the zero values.
 type Config struct {
 	// Paks are the paths of the brokerpaks, which are zip files or directories. There must be at least one.
 	Paks []string `yaml:"paks"`
@@ -55,14 +59,18 @@ type Config struct {
 	Files   `yaml:",inline"`
 	Updates `yaml:",inline"`
 
-	// MaxRequestKB bounds the size of the parameters and the context of a request, in KB; default 256. The memory
-	// that OpenTofu needs grows with them.
+	// MaxRequestKB bounds, in KB of 1024 bytes, the size of the body of a create-binding or generate-manifest request,
+	// which consists mainly of the parameters and the context. It also bounds the size of the parameters of a
+	// generate-manifest request, merged over the recorded ones of the instance. 0 means 256; see MaxRequest. The memory
+	// that OpenTofu needs grows with these sizes.
 	MaxRequestKB int `yaml:"max_request_kb"`
 	// LogLevel is debug, info, warn or error; default info.
 	LogLevel string `yaml:"log_level"`
 }
 
-// Broker contains the settings that must have the same values as in the configuration of the broker.
+// Broker contains the top-level keys secure_manifests and disable_bosh_configs, which must have the same values as the
+// corresponding settings of the broker. In the zero value, secure_manifests is not set, which is an error if a service
+// has secrets or sensitive outputs, and BOSH configs are permitted.
 type Broker struct {
 	// SecureManifests must have the value of the broker's enable_secure_manifests. nil means that it is not set, which
 	// is an error if a service has secrets or sensitive outputs.
@@ -72,7 +80,10 @@ type Broker struct {
 	DisableBoshConfigs bool `yaml:"disable_bosh_configs"`
 }
 
-// Directories are the directories in which commands find and keep files that they can create again.
+// Directories contains the paths of two directories whose files can be created again: PreparedDir, in which the command
+// prepare stores initialised templates, and CacheDir, which must be an absolute path and which no other user may
+// access. A PreparedDir of "" means that there is no prepared directory. Load replaces a CacheDir of "" by
+// service-adapter-UID in the directory TMPDIR, or in /tmp if TMPDIR is not set.
 type Directories struct {
 	// PreparedDir is a directory with templates that the command prepare has initialised; other commands only read it.
 	// "" means none.
@@ -81,8 +92,9 @@ type Directories struct {
 	CacheDir string `yaml:"cache_dir"`
 }
 
-// Limits bound the duration of work: that of commands, and that of work on an instance for which no request waits. Load
-// replaces a zero by the default.
+// Limits bounds the duration of work: Budget that of one command, and ErrandLimit that of work on an instance for which
+// no request waits, such as a lifecycle errand. Load replaces a zero Budget by 45s, and a zero ErrandLimit by 2h or the
+// budget if that is longer. Load rejects a budget below 1s and an errand limit below the budget.
 type Limits struct {
 	// Budget bounds the duration of one command; default 45s. Cloud Foundry waits 60 seconds for a bind.
 	Budget time.Duration `yaml:"budget"`
@@ -92,7 +104,9 @@ type Limits struct {
 	ErrandLimit time.Duration `yaml:"errand_limit"`
 }
 
-// Values are the values that the operator supplies to the definitions of paks, for their inputs and expressions.
+// Values are the values that the operator supplies to the definitions of paks: default variables for all services,
+// defaults and plans of single services, labels, and the values that the expression config("key") returns. The zero
+// value supplies none. Further values are read from environment variables; see session.OperatorValues.
 type Values struct {
 	// ProvisionDefaults are default variables for the provision action of every service. Those in the environment
 	// variable GSB_PROVISION_DEFAULTS, in JSON, are added and take precedence.
@@ -105,7 +119,9 @@ type Values struct {
 	Config map[string]any `yaml:"config"`
 }
 
-// Files are the files that commands write for operators.
+// Files contains the absolute paths of the files that commands write for operators: RecordRequests, a directory for
+// recordings of requests, and AuditLog, a file. "" means that requests are not recorded, and that audit events are
+// written to the log only.
 type Files struct {
 	// RecordRequests is a directory for recordings of the latest requests, with secrets masked, which service-adapter
 	// replay reads. "" means that requests are not recorded.
@@ -115,7 +131,8 @@ type Files struct {
 	AuditLog string `yaml:"audit_log"`
 }
 
-// Updates permits changes of existing instances that a new version of a pak brings.
+// Updates contains two permissions for existing instances: to use the provision template of the installed version of a
+// pak, and to be upgraded to its OpenTofu version. The zero value grants neither.
 type Updates struct {
 	// BrokerpakUpdatesEnabled permits that an update of an existing instance uses the provision template of the
 	// installed pak.
@@ -125,7 +142,13 @@ type Updates struct {
 	TerraformUpgradesEnabled bool `yaml:"terraform_upgrades_enabled"`
 }
 
-// State configures an OpenTofu state backend.
+// State configures the OpenTofu state backend, in which the states of bindings and instances are stored, and their
+// encryption. If Type is "", Load sets it to "local". For local, Load sets a nil Config to the directory
+// /var/vcap/store/service-adapter; for any other backend, a nil Config has no settings. A nil Encryption means that
+// states are not encrypted.
+//
+// Direct permits that the adapter itself reads and writes states of local and pg, without OpenTofu. A nil Direct
+// permits it as well.
 type State struct {
 	// Type is the name of the backend; default local.
 	Type string `yaml:"type"`
@@ -138,7 +161,9 @@ type State struct {
 	Direct *bool `yaml:"direct"`
 }
 
-// Encryption contains the keys for the encryption of states, each 32 random bytes in base64.
+// Encryption contains the keys for the encryption of states: the current one, which encrypts, and former ones, which
+// can still decrypt stored states and of which there may be none. Each key is 32 random bytes in standard base64. A nil
+// *Encryption means that states are not encrypted; an Encryption without a current key is not valid.
 type Encryption struct {
 	// Key is the key that encrypts states.
 	Key string `yaml:"key"`
@@ -147,9 +172,9 @@ type Encryption struct {
 }
 
 // Service is the configuration of one service: default variables for its provision and bind actions, and plans in
-// addition to those of the pak. The JSON in the environment variables GSB_SERVICE_<NAME>_PROVISION_DEFAULTS,
-// …_BIND_DEFAULTS and …_PLANS adds to each key: its default variables take precedence over those with the same names,
-// and its plans follow.
+// addition to those of the pak. The zero value adds none. The JSON in the environment variables
+// GSB_SERVICE_<NAME>_PROVISION_DEFAULTS, …_BIND_DEFAULTS and …_PLANS adds to each of them: its default variables take
+// precedence over those with the same names, and its plans follow.
 type Service struct {
 	ProvisionDefaults map[string]any   `yaml:"provision_defaults"`
 	BindDefaults      map[string]any   `yaml:"bind_defaults"`
@@ -184,12 +209,19 @@ const MaxInput = 64 << 20
 
 // Load reads and validates the configuration. It uses the first of: the file named by SERVICE_ADAPTER_CONFIG, the file
 // DefaultPath, the file service-adapter.yml in the working directory. A file that SERVICE_ADAPTER_CONFIG names must
-// exist. If the variable is unset or empty and none of the two files exists, the environment alone is the
-// configuration. getenv looks up environment variables. Unset keys have their defaults in the result, except
-// MaxRequestKB; see Config.MaxRequest. The error lists all faults without values, which may be secrets; the
-// configuration must not be used then.
+// exist. If the variable is unset or empty and neither of the other two files exists, the environment alone is the
+// configuration. Environment variables replace the values of keys; see Config. getenv returns the value of an
+// environment variable and reports whether it is set. Unset keys have their defaults in the result, except
+// MaxRequestKB; see Config.MaxRequest.
 //
-// The warning says that all users may read the secrets in the file. It is "" otherwise.
+// Load returns an error if a file cannot be read, if the file or a variable is not valid YAML or contains unknown keys
+// or wrong types, or if a value is not allowed. The error lists all faults of the file and the variables or, if there
+// are none of these, all values that are not allowed. It contains no values, which may be secrets. The configuration
+// must not be used after an error.
+//
+// The warning is a sentence for the operator, which says that all users may read the secrets in the file. It is "" if
+// they may not, or if the permissions of the file cannot be read. After an error it is only set if the sole faults are
+// values that are not allowed.
 func Load(getenv func(string) (string, bool)) (config Config, warning string, err error) {
 	path, text, err := findConfig(getenv)
 	if err != nil {
@@ -206,8 +238,9 @@ func Load(getenv func(string) (string, bool)) (config Config, warning string, er
 	return config, warning, config.validate(path)
 }
 
-// publicSecrets returns a warning if all users may read the configuration file at path and it contains keys or
-// passwords, else "". It also returns "" if the file cannot be inspected, as without any file.
+// publicSecrets returns a warning, which names the path and the mode, if all users may read the configuration file at
+// path and c contains keys or passwords. Otherwise it returns "", also if the file does not exist or cannot be
+// inspected. c must be the content of the file, before environment variables are applied.
 func (c *Config) publicSecrets(path string) string {
 	const everybody = 0o004
 	info, err := os.Stat(path)
@@ -218,13 +251,14 @@ func (c *Config) publicSecrets(path string) string {
 	if c.AddSecrets(secrets); !secrets.Any() {
 		return ""
 	}
-	return fmt.Sprintf("everybody may read the keys or passwords in %s (mode %04o); take that right away: chmod o-r",
-		path, info.Mode().Perm())
+	return fmt.Sprintf("all users can read the keys or passwords in %s (mode %04o); "+
+		"remove this permission with chmod o-r", path, info.Mode().Perm())
 }
 
-// findConfig returns the path and content of the configuration file, or environmentOnly and "" if there is none. It
-// returns an error if the file that SERVICE_ADAPTER_CONFIG names does not exist, or if the first file that exists
-// cannot be read. See Load for the order of the files.
+// findConfig returns the path and content of the configuration file, or the constant environmentOnly and "" if there is
+// none. The path is as SERVICE_ADAPTER_CONFIG contains it, or else DefaultPath, or service-adapter.yml in the working
+// directory. getenv looks up the variable. findConfig returns an error if the file that the variable names does not
+// exist or cannot be read, and if one of the other two exists but cannot be read. The text is "" then.
 func findConfig(getenv func(string) (string, bool)) (path, text string, err error) {
 	paths, which := []string{DefaultPath, localConfigPath}, ""
 	named, _ := getenv(Variable)
@@ -243,11 +277,13 @@ func findConfig(getenv func(string) (string, bool)) (path, text string, err erro
 	return environmentOnly, "", nil
 }
 
-// VariableOf returns the name of the environment variable that sets a key of the configuration, such as "paks".
+// VariableOf returns the name of the environment variable that sets a top-level key of the configuration:
+// "SERVICE_ADAPTER_PAKS" for "paks". It does not check that the key exists.
 func VariableOf(key string) string { return "SERVICE_ADAPTER_" + strings.ToUpper(key) }
 
-// Override returns a lookup function like getenv in which the variables have precedence. A variable with the value ""
-// is set.
+// Override returns a function that looks up environment variables as getenv does, except that the entries of variables,
+// a map from names to values, take precedence. An entry with the value "" is reported as set. A nil map overrides none.
+// The map is not copied.
 func Override(getenv func(string) (string, bool), variables map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		if text, ok := variables[name]; ok {
@@ -257,9 +293,11 @@ func Override(getenv func(string) (string, bool), variables map[string]string) f
 	}
 }
 
-// applyEnvironment replaces the values of keys whose environment variables are set and not empty; see VariableOf. The
-// error lists all variables that cannot be decoded, without their values. Their keys keep their values.
-// SERVICE_ADAPTER_CONFIG is not such a variable.
+// applyEnvironment replaces the values of top-level keys whose environment variables, such as SERVICE_ADAPTER_PAKS, are
+// set and not empty. Each variable contains the whole value of its key, in YAML; null resets the key to its zero value.
+// getenv looks up the variables. The error lists all variables that cannot be decoded, without their values; the keys
+// of these variables keep their values. SERVICE_ADAPTER_CONFIG is not considered, because it names the configuration
+// file.
 func (c *Config) applyEnvironment(getenv func(string) (string, bool)) error {
 	var failed []error
 	target := reflect.ValueOf(c).Elem()
@@ -280,9 +318,10 @@ func (c *Config) applyEnvironment(getenv func(string) (string, bool)) error {
 	return errors.Join(failed...)
 }
 
-// setDefaults sets the keys that are unset, or zero, to their defaults, as far as they have one. The default of
-// errand_limit is never below the budget. Only MaxRequestKB stays 0; see MaxRequest. getenv looks up TMPDIR, in which
-// the cache directory is by default.
+// setDefaults replaces zero values by their defaults: state.type, budget, errand_limit, log_level, cache_dir and, for
+// the local backend, a nil state.config. Other keys, including max_request_kb, stay as they are; see MaxRequest for its
+// default. The default of errand_limit is 2h, or the budget if that is longer. The default of cache_dir is
+// service-adapter-UID in the directory TMPDIR, which getenv looks up, or in /tmp. setDefaults creates no directory.
 func (c *Config) setDefaults(getenv func(string) (string, bool)) {
 	temporary, _ := getenv("TMPDIR")
 	c.State.Type = cmp.Or(c.State.Type, Local)
@@ -296,19 +335,30 @@ func (c *Config) setDefaults(getenv func(string) (string, bool)) {
 		fmt.Sprintf("service-adapter-%d", os.Getuid())))
 }
 
-// missingFileHint returns a hint on the paths of the configuration file if path is environmentOnly, because no file was
-// found, else "".
+// missingFileHint returns the end of a message, which begins with "; " and names the paths where a configuration file
+// is expected, if path is environmentOnly, because no file was found. For any other path, it returns "".
 func missingFileHint(path string) string {
 	if path != environmentOnly {
 		return ""
 	}
-	return fmt.Sprintf("; %s names no file, and there is neither %s nor %s in the working directory", Variable,
+	return fmt.Sprintf("; %s is not set, and neither %s nor %s in the working directory exists", Variable,
 		DefaultPath, localConfigPath)
 }
 
-// validate returns an error that lists all faults of the configuration, in which defaults have been set. It does not
-// contain values, because a value at the wrong key may be a secret. It is nil if there are none. path is the file that
-// the messages name. Files and directories are not accessed.
+// validate returns an error that lists all faults of the configuration, or nil if it has none. The defaults must have
+// been set. A valid configuration meets these conditions:
+//
+//   - There is at least one pak, and no path of a pak is empty.
+//   - The budget is at least 1s, and the errand_limit is not below the budget.
+//   - max_request_kb is from 0 to MaxInput in KB, and log_level is debug, info, warn or error.
+//   - cache_dir is an absolute path, and so are record_requests and audit_log unless they are "". Each of the
+//     allowed_references begins with "/".
+//   - The state.config of the backend local has only the key dir, an absolute path. The state.config of any other
+//     state.type is not checked, nor whether the type exists.
+//   - The encryption keys are valid; see Encryption.Decode.
+//
+// Files and directories are not accessed. The error contains no values, because a value at the wrong key may be a
+// secret. path is the name of the file in the messages.
 func (c *Config) validate(path string) error {
 	var failed []error
 	check := func(holds bool, message string) {
@@ -340,13 +390,16 @@ func (c *Config) validate(path string) error {
 	return errors.Join(failed...)
 }
 
-// MaxRequest returns the maximum size of the parameters and the context of a request, in bytes. If MaxRequestKB is 0,
-// it is the default.
+// MaxRequest returns the maximum size of the body of a request, which consists mainly of the parameters and the
+// context, in bytes: MaxRequestKB times 1024. If MaxRequestKB is 0, MaxRequest returns the default, 256 KB. The
+// parameters of a request, merged over the recorded ones of the instance, have the same limit; see input.CheckSize.
 func (c *Config) MaxRequest() int { return cmp.Or(c.MaxRequestKB, defaultMaxRequestKB) << 10 }
 
-// AddSecrets adds the secrets of the configuration to a set for masking, which must not be nil: the encryption keys of
-// states, and the credentials in State.Config, Config, ErrandProperties, and the default variables and plans of all
-// services, which package redact recognises by their names and contents.
+// AddSecrets adds the secrets of the configuration to a set for masking, which must not be nil. These are the
+// encryption keys of states, the credentials in the settings of the state backend, in config and errand_properties, in
+// the default variables for all services and for single ones, and in the plans of single services. Package redact
+// recognises the credentials by their names and contents; other values in these parts of the configuration are not
+// added.
 func (c *Config) AddSecrets(secrets *redact.Secrets) {
 	if keys := c.State.Encryption; keys != nil {
 		secrets.Add(keys.Key, value.Texts(keys.OldKeys))
@@ -361,7 +414,9 @@ func (c *Config) AddSecrets(secrets *redact.Secrets) {
 	}
 }
 
-// Backend returns the state backend of a configuration that Load returned. It does not create or check a directory.
+// Backend returns the OpenTofu state backend that the configuration names, with a copy of its settings. For the type
+// local, the settings are the paths of the states below state.config.dir. c must have been returned by Load. Backend
+// neither creates nor checks a directory.
 func (c *Config) Backend() backend.Backend {
 	if c.State.Type != Local {
 		return backend.Backend{Type: c.State.Type, Config: value.NormaliseMap(c.State.Config)}
@@ -373,8 +428,10 @@ func (c *Config) Backend() backend.Backend {
 // keySize is the length of an encryption key in bytes.
 const keySize = 32
 
-// Decode returns the keys, decoded from base64, or nil if e is nil, which means that states are not encrypted. The
-// error lists all keys that are not valid, without their text; the result must not be used then.
+// Decode returns the encryption keys, decoded from base64. It returns nil and no error if e is nil, which means that
+// states are not encrypted. It returns an error if a key, including the current one, is missing or is not 32 bytes in
+// standard base64. For each such key, the error names state.encryption.key or an entry of state.encryption.old_keys,
+// without the text of the key; the result must not be used then.
 func (e *Encryption) Decode() (*statestore.Encryption, error) {
 	if e == nil {
 		return nil, nil //nolint:nilnil // encryption is optional

@@ -23,18 +23,23 @@ const (
 	errandBudgetKey = "budget"
 )
 
-// deferred reports whether a value is a text that is resolved later: one that contains a reference, or an expression
-// that is evaluated for each instance.
+// deferred reports whether a value of errand_properties is a text that is resolved later: one that contains "((", as
+// the reference ((name)), or "${", as an expression that is evaluated for each instance. It returns false for any value
+// that is not a text.
 func deferred(item any) bool {
 	text, _ := item.(string)
 	return strings.Contains(text, "((") || strings.Contains(text, "${")
 }
 
 // CheckErrands returns an error if the errands apply-instance and destroy-instance cannot work with properties, which
-// are the errand_properties, or if they would keep states where bindings do not find them, according to the state
-// backend of c: paks must be present and not an empty list; see checkErrandState and checkErrandLimit for the other
-// rules. The error lists all faults, and is nil if there are none. Deferred values are not checked. Unknown keys are
-// not an error; see UnknownErrandKeys.
+// are the errand_properties, or if they would keep states where bindings do not find them. paks must be present and not
+// an empty list. state must be a mapping with the same state backend and location as the configuration c, which must
+// not be local, and must encrypt states exactly if c does. errand_limit must not be below budget, and both must be
+// durations; see checkErrandLimit for missing ones. The error lists all faults, and is nil if there are none. Unknown
+// keys are not an error; see UnknownErrandKeys.
+//
+// Texts with references or expressions, which are resolved later, are not checked, with two exceptions: state itself
+// must not be one, and an encryption that is one counts as encryption.
 func (c *Config) CheckErrands(properties map[string]any) error {
 	failed := []error{c.checkErrandState(properties[errandStateKey]), c.checkErrandLimit(properties)}
 	if paks, isList := properties[ErrandPaksKey].([]any); properties[ErrandPaksKey] == nil || isList && len(paks) == 0 {
@@ -44,16 +49,22 @@ func (c *Config) CheckErrands(properties map[string]any) error {
 	return errors.Join(failed...)
 }
 
-// checkErrandState compares the value of the key "state" in the properties of the errands with the state of the
-// adapter: the type, the settings that identify states, and whether states are encrypted. It returns an error if they
-// differ, or if the type is local. A missing or null value has no type and no settings. All other settings may differ,
-// because an errand may reach the same states as another user and by another host. Deferred values are not compared.
+// checkErrandState compares item, the value of the key "state" in errand_properties, with the state of the adapter. It
+// returns an error if the types of the backends differ or are local; the rest is not compared then. Otherwise the error
+// lists each setting that identifies the location of states, such as a bucket, and differs, and the error of
+// checkErrandEncryption. It is nil if there are none. A missing setting counts as OpenTofu's default. Other settings
+// may differ, because an errand may reach the same states as another user and by another host. For a type of backend
+// that package backend does not know, no setting is compared.
+//
+// An item that is not a mapping, also nil and a text that is resolved later, has no type and is therefore an error.
+// Within the mapping, texts that are resolved later are not compared (see deferred), and neither is a "config" that is
+// neither a mapping nor missing.
 func (c *Config) checkErrandState(item any) error {
 	state, _ := item.(map[string]any)
 	kind := state["type"]
 	if text := value.Text(kind); !deferred(kind) && (text != c.State.Type || text == Local) {
-		return fmt.Errorf("errand_properties must have the state.type of the adapter, and neither may be local, "+
-			"because bindings read from that state what the errands stored; "+
+		return fmt.Errorf("errand_properties must have the same state.type as the adapter, which must not be local, "+
+			"because bindings read the states that the errands store; "+
 			"the adapter has %q, errand_properties has %q", c.State.Type, text)
 	}
 	failed := []error{c.checkErrandEncryption(state["encryption"])}
@@ -73,14 +84,15 @@ func (c *Config) checkErrandState(item any) error {
 			hint = fmt.Sprintf("; OpenTofu's default is %q", standard[key])
 		}
 		failed = append(failed, fmt.Errorf("errand_properties.state.config.%s must have the value of the adapter's "+
-			"state.config.%[1]s, because bindings read from that state what the errands stored%s", key, hint))
+			"state.config.%[1]s, because bindings read the states that the errands store%s", key, hint))
 	}
 	return errors.Join(failed...)
 }
 
-// checkErrandEncryption returns an error if only one of the adapter and the errands encrypts states. encryption is
-// state.encryption of the errands, or nil if they have none. Their jobs encrypt states if it is a mapping with a key; a
-// value that is not a mapping, such as a deferred text, counts as encryption. The keys themselves are not compared.
+// checkErrandEncryption returns an error if the errands encrypt states and the adapter does not, or the reverse.
+// encryption is state.encryption of errand_properties, or nil if that is missing. A mapping counts as encryption if its
+// "key" is not null. Any other value except nil counts as encryption, such as a text that is resolved later. The keys
+// themselves are not compared.
 func (c *Config) checkErrandEncryption(encryption any) error {
 	if settings, ok := encryption.(map[string]any); ok {
 		encryption = settings["key"]
@@ -90,17 +102,17 @@ func (c *Config) checkErrandEncryption(encryption any) error {
 		return nil
 	case encrypted:
 		return errors.New("errand_properties.state.encryption must not be set, because the adapter's state has none: " +
-			"bindings could not read what the errands stored")
+			"otherwise bindings cannot read the states that the errands store")
 	default:
 		return errors.New("errand_properties.state.encryption.key must be set, because the adapter's state is " +
-			"encrypted: bindings could not read what the errands stored")
+			"encrypted: otherwise bindings cannot read the states that the errands store")
 	}
 }
 
-// checkErrandLimit returns an error if the errand_limit of the errands will be below their budget, or if one of them is
-// not a duration. Properties that are missing have the adapter's errand_limit and the default of the jobs' property
-// budget, which is the adapter's own default. An errand_limit of null is always valid: the errand then has one that is
-// long enough. Deferred values are not compared.
+// checkErrandLimit returns an error if the errand_limit in properties, the errand_properties, will be below the budget
+// in them, or if one of the two is not a duration such as 90m. A missing or zero errand_limit means that of the
+// adapter, and a missing, null or zero budget means 45s, the default of the errands' jobs. An errand_limit of null is
+// always long enough, because the errand then computes it. Texts with references or expressions are not compared.
 func (c *Config) checkErrandLimit(properties map[string]any) error {
 	limit, limitErr := errandDuration(properties, errandLimitKey, c.ErrandLimit)
 	budget, budgetErr := errandDuration(properties, errandBudgetKey, defaultBudget)
@@ -115,8 +127,9 @@ func (c *Config) checkErrandLimit(properties map[string]any) error {
 		"set errand_properties.errand_limit or errand_properties.budget", limit, budget)
 }
 
-// errandDuration returns the duration at a key of errand_properties, or standard if it is absent, null, zero or
-// deferred. It returns an error if the value is not a duration.
+// errandDuration returns the duration at a key of errand_properties. It returns standard if the value is missing, null,
+// zero, or a text with a reference or expression that is resolved later. It returns 0 and an error if the value is not
+// a duration in the syntax of Go, such as "90m".
 func errandDuration(properties map[string]any, key string, standard time.Duration) (time.Duration, error) {
 	item := properties[key]
 	if item == nil || deferred(item) {
@@ -129,9 +142,10 @@ func errandDuration(properties map[string]any, key string, standard time.Duratio
 	return cmp.Or(duration, standard), nil // zero means the default, as in the configuration
 }
 
-// UnknownErrandKeys returns a message for each key that the jobs of the errands do not have as a property: keys of
-// properties, which are the errand_properties, sorted, then those of state and of state.encryption. BOSH ignores such
-// keys. It returns nil if all keys are allowed. The keys of state.config and config are not checked.
+// UnknownErrandKeys returns a message for each key of properties, which are the errand_properties, that is not a
+// property of the errands' jobs. BOSH ignores such keys. The messages suggest or list the allowed keys. Those of the
+// top level come first, then those of state and those of state.encryption, each group sorted by key. The keys of
+// state.config and config are not checked. The result is nil if all keys are allowed.
 func UnknownErrandKeys(properties map[string]any) (unknown []string) {
 	check := func(path string, item any, allowed ...string) {
 		mapping, _ := item.(map[string]any)
@@ -149,9 +163,12 @@ func UnknownErrandKeys(properties map[string]any) (unknown []string) {
 	return unknown
 }
 
-// CheckErrandConfig returns an error if "config" of the errand_properties lacks some of the keys, which the errands of
-// a service read; the error names the service and all of them. An empty text and null count as missing. A deferred
-// "config" is not checked. Nothing else of the adapter's environment and configuration reaches an errand.
+// CheckErrandConfig returns an error if "config" of properties, which are the errand_properties, lacks some of the
+// keys, which the errands of a service read. The error names the service and all missing keys, sorted. A dotted key is
+// also looked up as a path in nested mappings. An empty text and null count as missing. If "config" is a text with a
+// reference or expression that is resolved later, CheckErrandConfig returns nil. If it is missing or any other value
+// than a mapping, it lacks all keys. Errands do not read the environment or configuration of the adapter, so a key that
+// is only set there is missing as well.
 func CheckErrandConfig(service string, properties map[string]any, keys []string) error {
 	if deferred(properties[errandConfigKey]) {
 		return nil
@@ -165,14 +182,15 @@ func CheckErrandConfig(service string, properties map[string]any, keys []string)
 		return nil
 	}
 	slices.Sort(missing)
-	return fmt.Errorf("errand_properties.%s lacks what the errands of service %q read: %s", errandConfigKey, service,
-		strings.Join(slices.Compact(missing), ", "))
+	return fmt.Errorf("errand_properties.%s lacks keys that the errands of service %q read: %s",
+		errandConfigKey, service, strings.Join(slices.Compact(missing), ", "))
 }
 
 // InstanceErrandsCheck returns a function that checks the errand_properties of one instance, after their expressions
-// have been evaluated. The parameters of the function are the name of the service, these properties, and the keys of
-// "config" that the errands of the service read. The function logs a warning for each unknown key, and returns the
-// errors of CheckErrands and CheckErrandConfig, or nil.
+// have been evaluated, against the configuration c. The parameters of the function are the name of the service, these
+// properties, and the keys of "config" that the errands of the service read; a nil list has none. The function logs a
+// warning with the logger for each unknown key, and returns the errors of CheckErrands and CheckErrandConfig, joined,
+// or nil if there are none.
 func (c *Config) InstanceErrandsCheck(
 	logger *slog.Logger,
 ) func(service string, properties map[string]any, configKeys []string) error {

@@ -32,21 +32,30 @@ const (
 	GeneratePlanSchemas = "generate-plan-schemas"
 )
 
-// Commands returns the names of the protocol's commands, sorted, as a new list.
+// Commands returns a new list of the names of the protocol's commands, sorted: create-binding, dashboard-url,
+// delete-binding, generate-manifest and generate-plan-schemas.
 func Commands() []string {
 	return []string{CreateBinding, DashboardURL, DeleteBinding, GenerateManifest, GeneratePlanSchemas}
 }
 
-// An Error reports that the input of the broker cannot be read or decoded. It wraps the reason.
+// An Error reports that the input of the broker cannot be read or decoded, and wraps the reason. Functions return it as
+// a value, so errors.As needs an *Error as its target. The zero value has no reason and must not be used.
 type Error struct{ error }
 
-// Unwrap returns the reason.
+// Unwrap returns the reason why the input cannot be read or decoded, for errors.Is and errors.As. It returns nil for
+// the zero value.
 func (e Error) Unwrap() error { return e.error }
 
-// Read reads the input of a command with the SDK's parser: positional arguments if there are any, else stdin. args
-// contains the name of the program, the name of the command and the positional arguments; it must have the first two.
-// The SDK writes the usage of generate-plan-schemas to usage. The result has only the fields of the command, as texts
-// that the Decode functions decode. Every error is an Error.
+// Read returns the input of a command, parsed by the SDK. args contains the name of the program, the name of the
+// command and the positional arguments; it must have the first two, and the command must be one of Commands. The input
+// is read from the positional arguments, or from stdin if args contains none. For generate-plan-schemas, the SDK writes
+// a usage text to the writer usage if the arguments are not valid. The result has only the fields of the command, as
+// texts that the Decode functions decode; its TextOutput is true if a generate-manifest or generate-plan-schemas was
+// read from positional arguments.
+//
+// Every error is an Error, and the result must not be used then: arguments are missing or not valid, stdin cannot be
+// read, is empty, larger than config.MaxInput or not valid JSON, or it or the value at the command's key in it is
+// neither a JSON object nor null. If that value is missing or null, all fields are "", which is not an error of Read.
 func Read(args []string, stdin io.Reader, usage io.Writer) (serviceadapter.InputParams, error) {
 	program, command, args := args[0], args[1], args[2:]
 	var input []byte
@@ -72,9 +81,9 @@ func Read(args []string, stdin io.Reader, usage io.Writer) (serviceadapter.Input
 	return params, nil
 }
 
-// action returns the SDK's action of a command, for its parser; that of generate-plan-schemas for any unknown command.
-// Its Execute method must not be used, because it drops keys of a manifest that the SDK's struct lacks, and because the
-// action has no implementation. usage receives the usage of generate-plan-schemas.
+// action returns the SDK's action of a command, whose method ParseArgs parses the input. For an unknown command, it
+// returns that of generate-plan-schemas. The other methods of the action, such as Execute, must not be used, because
+// the action has no implementation. The action of generate-plan-schemas writes its usage text to the writer usage.
 func action(command string, usage io.Writer) serviceadapter.Action {
 	switch command {
 	case GenerateManifest:
@@ -91,14 +100,14 @@ func action(command string, usage io.Writer) serviceadapter.Action {
 }
 
 // normalise converts standard input to the JSON that the SDK reads: an object with one key, the command with
-// underscores, whose value is an object of JSON strings. It drops all other keys of the input; without the key of the
-// command the inner object is empty. The published interface shows some fields as objects, where the broker sends JSON
-// text in a string: such an object becomes its JSON text, and the delete_parameters of a delete-binding become its
-// request_parameters if these are missing or empty.
+// underscores ("create_binding"), whose value is an object of JSON strings. It drops all other keys of the input; if
+// the key of the command is missing or null, the inner object is empty. A field that is not a string, such as the
+// objects in the published interface, becomes a string with its JSON text; see fieldText for null. The
+// delete_parameters of a delete-binding become its request_parameters if these are missing or the text "".
 //
-// Empty input is returned as nil, which the SDK rejects. normalise returns an error, which quotes nothing of the input,
-// if the input is larger than config.MaxInput, or if it or the value of the command's key is neither a JSON object nor
-// null.
+// Empty input is returned as nil, which the SDK rejects. normalise returns an error, which quotes no part of the input,
+// if the input is larger than config.MaxInput, is not valid JSON, or if it or the value of the command's key is neither
+// a JSON object nor null.
 func normalise(command string, data []byte) ([]byte, error) {
 	switch {
 	case len(data) == 0:
@@ -128,9 +137,10 @@ func normalise(command string, data []byte) ([]byte, error) {
 	return json.Marshal(map[string]any{key: fields})
 }
 
-// fieldText returns the content of a JSON string, and the JSON text of any other value. A null is "" in the fields that
-// do not contain JSON, which are binding_id, instance_id, manifest and previous_manifest. name is the name of the
-// field.
+// fieldText returns the text of a field of the input: the content of a JSON string, and the JSON text of any other
+// value. name is the key of the field, such as "request_parameters". A null becomes "null", except in the fields that
+// do not contain JSON, which are binding_id, instance_id, manifest and previous_manifest: in these it becomes "". raw
+// must be valid JSON.
 func fieldText(name string, raw json.RawMessage) string {
 	var text *string
 	if json.Unmarshal(raw, &text) != nil {
@@ -146,11 +156,13 @@ func fieldText(name string, raw json.RawMessage) string {
 	}
 }
 
-// DecodeManifest decodes the input of a generate-manifest. The fields of the request that the broker does not send,
-// such as the service, are not set. A previous plan of null leaves PreviousPlan nil. Previous configs are only checked:
-// the request has no field for them. size is the size of the request's body in bytes. The error lists all fields that
-// cannot be decoded; each one is an Error, or a fault.UserError if the body is nested too deeply. The request must not
-// be used then.
+// DecodeManifest decodes the input of a generate-manifest, whose fields are JSON texts, except for the previous
+// manifest. The fields of the request that the broker does not send, such as the service, are not set. A previous plan
+// of null leaves PreviousPlan nil, and a body of null leaves Body nil. Previous secrets, previous configs and the UAA
+// client may be ""; previous configs are only checked. size is the size of the request's body in bytes.
+//
+// The error lists all fields that are not valid JSON or lack required entries. Each one is an Error, or a
+// fault.UserError if the body is nested too deeply for decoding. The request must not be used then.
 func DecodeManifest(
 	raw serviceadapter.GenerateManifestJSONParams,
 ) (request *manifestgen.Request, size int, err error) {
@@ -172,11 +184,14 @@ func DecodeManifest(
 	)
 }
 
-// DecodeBinding decodes the input of a create-binding or delete-binding, which command names. The fields of the request
-// that the broker does not send, such as the service, are not set. Its Instance has the manifest, addresses and secrets
-// that the broker sent, and no record. size is the size of the request's body in bytes. The error lists all fields that
-// cannot be decoded; each one is an Error, or a fault.UserError if the body is nested too deeply. The request must not
-// be used then.
+// DecodeBinding decodes the input of a create-binding or delete-binding, which command names. params contains the input
+// of that command, in JSON texts; the manifest is YAML and is not decoded, and the binding id is not checked. The
+// fields of the request that the broker does not send, such as the service, are not set. The request's Instance has the
+// manifest, addresses and secrets that the broker sent, and no record. A body of null leaves Body nil. Secrets and DNS
+// addresses may be "". size is the size of the request's body in bytes.
+//
+// The error lists all fields that cannot be decoded. Each one is an Error, or a fault.UserError if the body is nested
+// too deeply for decoding. The request must not be used then.
 func DecodeBinding(
 	command string, params serviceadapter.InputParams,
 ) (request *binding.Request, size int, err error) {
@@ -194,8 +209,10 @@ func DecodeBinding(
 	)
 }
 
-// decode decodes a JSON text into target, a pointer, and calls its Validate method if it has one. Numbers keep their
-// notation. what names the text in the error, which is an Error and contains nothing of the text.
+// decode decodes a text with exactly one JSON document into target, a pointer, and then calls the Validate method of
+// target if it has one. Numbers that are decoded into an interface become json.Number. what names the text in the
+// error, as in "service plan". decode returns an Error, which contains no part of the text, if the text is not valid
+// JSON, does not fit the target, or is not valid according to Validate. target may have been changed then.
 func decode(what, text string, target any) error {
 	if err := value.Decode([]byte(text), target); err != nil {
 		return Error{fmt.Errorf("[odb-sdk] unmarshalling %s: %w", what, value.WithoutContent(err))}
@@ -208,8 +225,9 @@ func decode(what, text string, target any) error {
 	return nil
 }
 
-// decodeOptional decodes a field like decode, except that it leaves target unchanged and returns nil if the text is "",
-// because older brokers do not send the field.
+// decodeOptional decodes a JSON text into target, a pointer, like decode, and returns its errors. If the text is "",
+// because older brokers do not send the field, decodeOptional leaves target unchanged and returns nil. what names the
+// text in the error.
 func decodeOptional(what, text string, target any) error {
 	if text == "" {
 		return nil
@@ -217,9 +235,10 @@ func decodeOptional(what, text string, target any) error {
 	return decode(what, text, target)
 }
 
-// DecodePlan decodes the JSON text of a plan and converts its properties to the types of the package value. The
-// properties of a plan without any are nil. what names the text in the error, which is an Error and contains nothing of
-// the text.
+// DecodePlan decodes the JSON text of a plan of the broker and converts its properties to the types of the package
+// value, such as int64. The properties of a plan without any are nil. what names the text in the error, as in "service
+// plan". The error is an Error, which contains no part of the text: the text is not valid JSON, does not fit a plan, or
+// lacks the instance groups or another required entry. The plan must not be used then.
 func DecodePlan(what, text string) (plan serviceadapter.Plan, err error) {
 	err = decode(what, text, &plan)
 	if plan.Properties != nil {
@@ -228,9 +247,11 @@ func DecodePlan(what, text string) (plan serviceadapter.Plan, err error) {
 	return plan, err
 }
 
-// DecodeBody decodes the JSON body of a request into target, which stays unchanged for null. what names the text in the
-// error, which is an Error and contains nothing of the text. A body that is nested too deeply is a fault.UserError
-// instead, because the user can correct it. After an error target must not be used.
+// DecodeBody decodes the JSON object in text, the body of a request, into target, which stays unchanged for null. what
+// names the text in the error, as in "requestParams". If the text is not a JSON object, the error is an Error, which
+// contains no part of the text. If it cannot be decoded and is nested more than value.MaxDepth levels deep, the error
+// is a fault.UserError instead, because the user can correct it. After an error target must not be used. DecodeBody
+// does not reject deep nesting that the JSON decoder accepts.
 func DecodeBody(what, text string, target *map[string]any) error {
 	var body map[string]any
 	err := decode(what, text, &body)
@@ -244,7 +265,7 @@ func DecodeBody(what, text string, target *map[string]any) error {
 }
 
 // nestingDepth returns the maximum depth of nested lists and objects in a JSON text, up to its end or its first syntax
-// error. It is 0 for a scalar and 1 for an object of scalars.
+// error. It is 0 for a scalar and for an empty text, and 1 for an object of scalars.
 func nestingDepth(text string) int {
 	decoder, depth, deepest := json.NewDecoder(strings.NewReader(text)), 0, 0
 	for {
@@ -260,8 +281,9 @@ func nestingDepth(text string) int {
 	}
 }
 
-// Parameters returns the parameters of the user, which are at the key "parameters" of a request's body. It returns nil
-// if there are none or they are null, and a fault.UserError if they are not an object. The map is not copied.
+// Parameters returns the parameters of the user, which are at the key "parameters" of body, the decoded body of a
+// request. It returns nil and no error if there are none or they are null, and nil and a fault.UserError if they are
+// not an object. The result is the map in the body, not a copy.
 func Parameters(body map[string]any) (map[string]any, error) {
 	switch object := body["parameters"].(type) {
 	case nil:
@@ -273,11 +295,11 @@ func Parameters(body map[string]any) (map[string]any, error) {
 	}
 }
 
-// CheckSize returns a fault.UserError if size, that of the request's body, exceeds limit, or if the JSON of the new
-// parameters together with those of the instance's record exceeds it. Both size and limit are numbers of bytes. All of
-// these parameters are passed to OpenTofu, whose memory grows with them. A nil record has no parameters, and nil or
-// empty parameters are not compared. The error names max_request_kb as the source of the limit. A deletion does not
-// call CheckSize.
+// CheckSize returns a *fault.UserError if size, the number of bytes of the request's body, exceeds limit, which is also
+// in bytes. The error is also returned if parameters, those of the request, merged over the parameters in stored, the
+// record of the instance, exceed the limit as JSON. All of these parameters are passed to OpenTofu, whose memory grows
+// with them. The second check is omitted if stored is nil or parameters is nil or empty. The error names max_request_kb
+// of the configuration as the source of the limit.
 func CheckSize(limit, size int, stored *record.InstanceRecord, parameters map[string]any) error {
 	what := ""
 	if size > limit {
@@ -291,6 +313,6 @@ func CheckSize(limit, size int, stored *record.InstanceRecord, parameters map[st
 	}
 	return &fault.UserError{
 		Message: fmt.Sprintf("%s %d bytes; at most %d are allowed", what, size, limit),
-		Err:     errors.New("max_request_kb of the configuration says so"),
+		Err:     errors.New("max_request_kb of the configuration sets this limit"),
 	}
 }

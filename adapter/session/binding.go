@@ -16,14 +16,17 @@ import (
 )
 
 // CompleteBind chooses the service and plan of a create-binding and sets the fields of the request that the broker does
-// not send: record, data of a foreign instance (see ForeignInstance), parameters, pak, service, plan, environment and
-// defaults. If request.Instance, which must not be nil, has a record, the recorded plan id and plan properties take
-// precedence over those of the chosen plan. CompleteBind registers the secrets of the request and of the instance for
-// masking. size is the size of the body in bytes.
+// not send: parameters, pak, service, plan and their ids, environment and defaults, and, in request.Instance, the
+// record of the manifest and the data that replaces a missing record (see ForeignInstance). request.Instance must not
+// be nil. If it has a record, the recorded plan id and plan properties take precedence over those of the chosen plan.
+// CompleteBind registers for masking the secrets of the request and of the instance, and those among the bind inputs
+// that the plan and the operator supply. size is the size of the body in bytes, which must not exceed
+// Config.MaxRequest.
 //
-// CompleteBind returns a fault.UserError if the body is too large or its parameters are not an object, and another
-// error if the record cannot be read, if no service or plan can be chosen, or if defaults of the operator are not
-// valid. The request must not be used after an error.
+// CompleteBind returns a fault.UserError if the body is too large or its parameters are not an object. It returns
+// another error if the manifest is not a YAML mapping or its record cannot be decoded, if no service or plan can be
+// chosen (see Catalog.Choose), or if defaults or plans of the operator are not valid. The request must not be used
+// after an error.
 func (s *Session) CompleteBind(request *binding.Request, size int) error {
 	s.Secrets.AddValues(request.Body)
 	if err := input.CheckSize(s.Config.MaxRequest(), size, nil, nil); err != nil {
@@ -55,9 +58,10 @@ func (s *Session) CompleteBind(request *binding.Request, size int) error {
 	return err
 }
 
-// applyPlan copies the chosen pak, service and plan into the request, and sets its environment. The plan properties in
-// the record of the instance take precedence over the chosen ones, and are copied into chosen, whose plan properties
-// must not be nil.
+// applyPlan copies the pak, service, plan and ids of chosen into the request, and sets the request's environment, from
+// which expressions read variables and configuration values. If request.Instance has a record, its plan properties take
+// precedence over the chosen ones, and are copied into chosen.Plan.Properties as well. request.Instance, chosen.Pak
+// and, if there is a record, chosen.Plan.Properties must not be nil; chosen.Service may be nil.
 func (s *Session) applyPlan(chosen *Selection, request *binding.Request) {
 	if stored := request.Instance.Record; stored != nil {
 		maps.Copy(chosen.Plan.Properties, stored.PlanProperties)
@@ -67,40 +71,47 @@ func (s *Session) applyPlan(chosen *Selection, request *binding.Request) {
 	request.Environment = s.Values().Environment(chosen.Pak)
 }
 
-// CompleteUnbind sets the record, data of a foreign instance (see ForeignInstance), pak, service, plan, environment and
-// defaults of a delete-binding as far as they can be determined. The state of the binding contains all inputs of the
-// deletion, so errors in the record, the configuration and the paks are logged and do not prevent it. If no service can
-// be chosen, the service of the request is nil, and its pak is the first one; at least one pak must be readable. The
-// secrets of the instance are registered for masking. CompleteUnbind returns an error, which wraps
-// record.ErrNoManifest, only if the manifest is not a YAML mapping. Parameters of the body are neither read nor
-// checked.
+// CompleteUnbind sets the pak, service, plan and their ids, environment and defaults of a delete-binding, and the
+// record and the data of a foreign instance (see ForeignInstance) in request.Instance, as far as they can be
+// determined. request.Instance must not be nil. Catalog.Choose determines the service, the plan and the ids; the
+// recorded plan properties take precedence over those of the plan. The secrets of the instance are registered for
+// masking. Parameters of the body are neither read nor checked.
+//
+// The state of the binding contains all inputs of the deletion, so errors in the record, the configuration and the paks
+// are logged and do not prevent it. If no service can be chosen, the service of the request is nil, the ids are "", the
+// plan has only the recorded properties, and the pak is the first readable one; at least one pak must be readable.
+//
+// CompleteUnbind returns an error, which wraps record.ErrNoManifest, only if the manifest is not a YAML mapping; an
+// empty manifest is allowed. The fields of the request are not set then.
 func (s *Session) CompleteUnbind(request *binding.Request) error {
 	view := request.Instance
 	if err := s.readRecord(view); errors.Is(err, record.ErrNoManifest) {
 		return err
 	} else if err != nil {
-		s.Logger.Warn("the instance is not readable", "error", err)
+		s.Logger.Warn("the record of the instance cannot be read", "error", err)
 	}
 	chosen, err := s.Catalog.Choose(Hints{Body: request.Body, Record: view.Record})
 	if err != nil {
-		s.Logger.Warn("the service of the binding is not known any more", "error", err)
+		s.Logger.Warn("the service of the binding cannot be determined", "error", err)
 		chosen = &Selection{Pak: s.Catalog.Paks[0], Plan: brokerpak.Plan{Properties: map[string]any{}}}
 	}
 	s.applyPlan(chosen, request)
 	if chosen.Service != nil {
 		if request.Defaults, err = s.Values().BindDefaults(chosen.Service); err != nil {
-			s.Logger.Warn("the defaults of the bind action are not readable", "error", err)
+			s.Logger.Warn("the defaults of the bind action cannot be read", "error", err)
 		}
 		if view.ForeignInstance, err = s.ForeignInstance(chosen); err != nil {
-			s.Logger.Warn("the defaults of the provision action are not readable", "error", err)
+			s.Logger.Warn("the defaults of the provision action cannot be read", "error", err)
 		}
 	}
 	request.MaskEphemeral(s.Secrets)
 	return nil
 }
 
-// ForeignInstance returns the service, plan and defaults that are used for an instance whose manifest has no record.
-// chosen must have a service. The error is that of OperatorValues.ProvisionDefaults; the result has no defaults then.
+// ForeignInstance returns the data that replaces the record of an instance whose manifest has none, because another
+// adapter created it: the service id and the plan of chosen, and the operator's defaults for the provision action of
+// its service. chosen must have a service. ForeignInstance returns an error, and the data without defaults, if an
+// environment variable with defaults is not a JSON object.
 func (s *Session) ForeignInstance(chosen *Selection) (instance.ForeignInstance, error) {
 	plan := chosen.Plan
 	plan.ID = chosen.PlanID
@@ -108,23 +119,29 @@ func (s *Session) ForeignInstance(chosen *Selection) (instance.ForeignInstance, 
 	return instance.ForeignInstance{ServiceID: chosen.ServiceID, Plan: plan, Defaults: defaults}, err
 }
 
-// readRecord sets the record of a view to the one in its manifest, or to nil if the manifest has none, and registers
-// its secrets, and those that the broker sent with the view, for masking. The error wraps record.ErrNoManifest if the
-// manifest is not a YAML mapping, and is another one if the record cannot be decoded. On an error the record is nil,
-// and the rest of the view remains usable.
+// readRecord sets view.Record to the record in the manifest of the view, or to nil if the manifest is empty or has no
+// record. It registers for masking the secrets in the record and those that the broker sent with the view. readRecord
+// returns an error that wraps record.ErrNoManifest if the manifest is not a YAML mapping, and another error if the
+// record cannot be decoded. On an error the record is nil, and the rest of the view remains usable.
 func (s *Session) readRecord(view *instance.View) (err error) {
 	view.Record, err = record.FromManifest(string(view.Manifest))
 	s.AddSecrets(view.Secrets, view.Record)
 	return err
 }
 
-// ReadApplied reads the state of an instance that has a provision template, and returns the condition of the instance.
-// The condition is "" if the instance has no template or if its state has not been read.
+// ReadApplied reads the state of an instance that has a provision template, and returns the condition of the instance,
+// such as lifecycle.Deleting, or lifecycle.Unreadable if the state or its record cannot be read or decoded.
+// request.Instance, which must not be nil, is the instance with its record. The condition is "" if the instance has no
+// record or no template, if its state is not read or does not exist, if the state backend cannot be reached, if the
+// state is locked, if ctx ends, or if no pak has a usable OpenTofu.
 //
 // If an errand applies the template, the manifest lacks the outputs: ReadApplied sets request.Instance.Applied to those
-// of the state, registers secrets among them for masking, and returns an error if they cannot be read; see
-// lifecycle.Manager.AppliedOutputs. If generate-manifest applies the template, the manifest contains the outputs. The
-// state is then read only if toBind is set, which is for a create-binding, and an error is ignored.
+// of the state and registers secrets among them for masking. It returns an error if the outputs cannot be read, which
+// is a *fault.UserError if the template has never been applied completely; see lifecycle.Manager.AppliedOutputs.
+// Applied is nil then. If generate-manifest applies the template, the manifest contains the outputs. The state is then
+// read only if toBind is true, which is for a create-binding, and an error is ignored.
+//
+// Reading can have side effects, such as the deletion of an empty workspace; see lifecycle.Manager.Lookup.
 func (s *Session) ReadApplied(
 	ctx context.Context, manager *lifecycle.Manager, request *binding.Request, toBind bool,
 ) (lifecycle.Condition, error) {

@@ -96,7 +96,7 @@ var _ = Describe("the choice of service and plan", func() {
 				Expect(result.Stderr).To(ContainSubstring(message))
 			}
 		},
-		Entry("ambiguous", "", object{}, "which service is meant?", "the paks have: one, other"),
+		Entry("ambiguous", "", object{}, "the request does not determine the service", "the paks have: one, other"),
 		Entry("unknown in the property", "", brokerpakProperty(object{"service": "ones"}), "names the service",
 			"did you mean", "the paks have: one, other"),
 		Entry("unknown in the configuration", "otter", object{}, "the configuration names the service", "did you mean",
@@ -181,8 +181,8 @@ var _ = Describe("the plans of the operator", func() {
 		Entry("not a list", `{"s3cret": 1}`,
 			"environment variable GSB_SERVICE_MY_SERVICE_ONE_PLANS must be a JSON array of plans, not an object"),
 		Entry("not an object", `["s3cret"]`, "a plan must be an object, not a string"),
-		Entry("no name", `[{"id": "s3cret"}]`, "needs id and name"),
-		Entry("an id that is not a text", `[{"id": 5, "name": "s3cret"}]`, "needs id and name"),
+		Entry("no name", `[{"id": "s3cret"}]`, "must have an id and a name"),
+		Entry("an id that is not a text", `[{"id": 5, "name": "s3cret"}]`, "must have an id and a name"),
 		Entry("overrides", `[{"id": "x", "name": "y", "bind_overrides": "s3cret"}]`,
 			"bind_overrides must be an object, not a string"),
 	)

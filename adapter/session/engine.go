@@ -18,9 +18,13 @@ import (
 )
 
 // Manager returns a new lifecycle.Manager that runs OpenTofu with the configured state backend and the environment of
-// the paks. Changes through the manager are not audited unless the caller sets its Audit. Creating the manager also
-// creates the directories of the cache and of a local state. It returns an error if pak requires an environment
-// variable that is missing, if a key of the state encryption is not valid, or if a directory cannot be used; see
+// all readable paks. Changes through the manager are not audited unless the caller sets its Audit. Manager creates the
+// directories of the cache and of a local state, removes files of dead runs from the cache, and sets the umask of this
+// process to 077. It registers the secrets in the environment for masking.
+//
+// Manager returns nil and an error if pak, which must be one of the catalog's, requires an environment variable that is
+// unset or empty in both the environment and the configuration, if a key of the state encryption is not valid, if the
+// settings of the state backend are rejected, or if a directory cannot be created or is not safe to use; see
 // workspace.New. A nil pak requires no variables.
 func (s *Session) Manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 	environment, err := s.Values().tofuEnvironment(s.Catalog.Paks, pak)
@@ -53,10 +57,12 @@ func (s *Session) Manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 	}, nil
 }
 
-// Installation unpacks the binaries of a pak for this platform into the cache directory, if necessary, and returns the
-// paths of one of its OpenTofu versions, of its providers and of the directory of its other binaries, if it has any. A
-// version of "" is the default one of the pak. It returns an error if the pak does not contain the version or the
-// platform, if the version is "" and the pak has no default one, or if a binary cannot be unpacked.
+// Installation returns the absolute paths of an OpenTofu of a pak, of the pak's providers, and of the directory of its
+// other binaries, if it has any, for the platform of this process. It first unpacks the binaries of a zip into the
+// cache directory if that has not been done yet. version is one of the OpenTofu versions in the pak, such as "1.9.0",
+// or "" for the pak's default one. Installation returns an error if the pak does not contain the version or binaries
+// for the platform, if the version is "" and the pak has no default one, if a binary is missing or cannot be unpacked,
+// or if ctx ends meanwhile.
 func (s *Session) Installation(ctx context.Context, pak *brokerpak.Pak, version string) (opentofu.Installation, error) {
 	if version == "" {
 		var err error
@@ -69,7 +75,7 @@ func (s *Session) Installation(ctx context.Context, pak *brokerpak.Pak, version 
 		return opentofu.Installation{}, err
 	}
 	if files.Tofu[version] == "" {
-		return opentofu.Installation{}, fmt.Errorf("pak %s bundles no OpenTofu %s; there are: %s",
+		return opentofu.Installation{}, fmt.Errorf("pak %s does not bundle OpenTofu %s; it bundles: %s",
 			pak.Manifest.Name, version, strings.Join(slices.Sorted(maps.Keys(files.Tofu)), ", "))
 	}
 	installation := opentofu.Installation{Binary: files.Tofu[version], Version: version}
@@ -82,9 +88,11 @@ func (s *Session) Installation(ctx context.Context, pak *brokerpak.Pak, version 
 	return installation, nil
 }
 
-// CheckCommands returns an error for each program that a service of the pak requires and that its templates would not
-// find, joined. Each names the position in the definition and the PATH that a run has. The result is nil if there are
-// none.
+// CheckCommands returns an error for each program in service.RequiredCommands that a run of the service's templates
+// would not find, joined, or nil if all are found. A program is found among the binaries of the pak for this platform,
+// in the PATH that is configured for OpenTofu, or in the system's directories. Each error names the position in the
+// service definition and the PATH of a run. CheckCommands runs no program. It registers the secrets in the environment
+// for masking.
 func (s *Session) CheckCommands(pak *brokerpak.Pak, service *brokerpak.Service) error {
 	environment, _ := s.Values().tofuEnvironment(s.Catalog.Paks, nil) // cannot fail: a nil pak requires no variables
 	platform := brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}
@@ -106,7 +114,9 @@ func (s *Session) CheckCommands(pak *brokerpak.Pak, service *brokerpak.Service) 
 }
 
 // Provisioner returns a Provisioner that applies the provision templates of a pak, with a new manager and the
-// configured permissions for updates and upgrades. See Manager for the errors.
+// permissions of the configuration for updates and upgrades. It returns nil and an error if the manager cannot be
+// created, for example because an environment variable that the pak requires is missing; see Manager for the other
+// errors and for the directories that are created. A nil pak requires no variables.
 func (s *Session) Provisioner(pak *brokerpak.Pak) (*provision.Provisioner, error) {
 	manager, err := s.Manager(pak)
 	if err != nil {
@@ -118,8 +128,8 @@ func (s *Session) Provisioner(pak *brokerpak.Pak) (*provision.Provisioner, error
 	}, nil
 }
 
-// WithPak returns a copy of the audit entry with the name and version of the pak and the version of its default
-// OpenTofu, which is "" if the pak has none.
+// WithPak returns a copy of the audit entry in which the name and version of the pak and the version of its default
+// OpenTofu are set. The latter is "" if the pak has no default OpenTofu. pak must not be nil.
 func WithPak(pak *brokerpak.Pak, entry lifecycle.Entry) lifecycle.Entry {
 	entry.Pak, entry.PakVersion = pak.Manifest.Name, pak.Manifest.Version
 	entry.Tofu, _ = pak.Manifest.DefaultVersion() // "" for a pak without OpenTofu

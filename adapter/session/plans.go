@@ -16,8 +16,10 @@ var planKeys = []string{ //nolint:gochecknoglobals // a constant table
 	"schemas", "maintenance_info", "maximum_polling_duration", "service_properties",
 }
 
-// AddPlans adds the plans in the environment variables GSB_SERVICE_<NAME>_PLANS to the services of a pak, after their
-// own plans. The error lists all variables and plans that are not valid; the pak must not be used then.
+// AddPlans adds the operator's plans to the services of a pak, after their own plans. getenv looks up the environment
+// variables GSB_SERVICE_<NAME>_PLANS, each of which contains a JSON array of plans; an unset or empty one adds none.
+// Plans in the configuration file are not considered. AddPlans changes the pak. The error lists all variables and plans
+// that are not valid; the pak must not be used then.
 func AddPlans(pak *brokerpak.Pak, getenv func(string) (string, bool)) error {
 	var failed []error
 	for _, service := range pak.Services {
@@ -29,17 +31,19 @@ func AddPlans(pak *brokerpak.Pak, getenv func(string) (string, bool)) error {
 }
 
 // OperatorPlans returns the plans that the operator adds to a service, in the configuration and by the environment
-// variable GSB_SERVICE_<NAME>_PLANS, in this order. It returns nil if there are none. The error lists all plans that
-// are not valid; the result includes incomplete plans then. If the variable is not valid, there is no result; see
-// operatorPlans.
+// variable GSB_SERVICE_<NAME>_PLANS, in this order. It returns nil if there are none. If the variable is not a JSON
+// array of objects, the result is nil and the error does not contain the text. Otherwise the error lists all plans that
+// are not valid, for example because they lack an id, a name or a required property; the result then includes
+// incomplete plans and must not be used.
 func (c *Catalog) OperatorPlans(service *brokerpak.Service) ([]brokerpak.Plan, error) {
 	return operatorPlans(service, c.services[service.Name].Plans, c.getenv)
 }
 
-// operatorPlans converts the configured plans of a service and those in the environment variable
-// GSB_SERVICE_<NAME>_PLANS, in this order. A variable that is unset or empty adds no plans. If the variable is not a
-// JSON array of objects, operatorPlans returns no plans and an error that does not contain the text. Otherwise the
-// error lists all plans that are not valid; the result includes incomplete plans then.
+// operatorPlans converts the plans that the operator adds to a service: the entries in configured, from the
+// configuration file, then those in the environment variable GSB_SERVICE_<NAME>_PLANS, which getenv looks up. A
+// variable that is unset or empty adds no plans. The result is nil if there are none. If the variable is not a JSON
+// array of objects, operatorPlans returns nil and an error that does not contain the text. Otherwise the error lists
+// all plans that are not valid (see operatorPlan); the result includes incomplete plans then.
 func operatorPlans(
 	service *brokerpak.Service, configured []map[string]any, getenv func(string) (string, bool),
 ) ([]brokerpak.Plan, error) {
@@ -74,9 +78,12 @@ func operatorPlans(
 	return plans, errors.Join(failed...)
 }
 
-// operatorPlan converts an entry of the operator to a plan of the service. All keys but planKeys are plan properties.
-// It returns an error if the id, the name or a required plan property is missing, or if overrides are not an object;
-// the plan is incomplete then. Overrides that are missing or null are nil.
+// operatorPlan converts raw, an entry of the operator in the configuration or in JSON, to a plan of the service. The
+// entries at planKeys describe the plan; of these, id, name, description, provision_overrides and bind_overrides are
+// used, and the others are dropped. The entries at all other keys are the plan properties. Overrides that are missing
+// or null are nil. operatorPlan returns an error if the id or the name is missing, empty or not a text, if a plan
+// property that the provision or bind action requires is missing, or if overrides are not an object. The plan is
+// incomplete then. A required property with the value null is not missing.
 func operatorPlan(service *brokerpak.Service, raw map[string]any) (brokerpak.Plan, error) {
 	entry, _ := value.Normalise(raw).(map[string]any)
 	plan := brokerpak.Plan{Properties: map[string]any{}}
@@ -84,8 +91,8 @@ func operatorPlan(service *brokerpak.Service, raw map[string]any) (brokerpak.Pla
 	plan.Name, _ = entry["name"].(string)
 	plan.Description, _ = entry["description"].(string)
 	if plan.ID == "" || plan.Name == "" {
-		return plan, fmt.Errorf("a plan that the operator adds to service %q needs id and name, both texts",
-			service.Name)
+		return plan, fmt.Errorf("a plan that the operator adds to service %q must have an id and a name, "+
+			"which must be strings", service.Name)
 	}
 	var failed []error
 	fail := func(format string, args ...any) {

@@ -19,16 +19,17 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A result is the result of a command for one item, a binding or a service instance, and an element of the JSON that
-// the command writes with --json. Fields that do not apply to Result are empty and left out of the JSON. text returns
-// the result in words.
+// A result is the result of a command for one item, which is a binding or a service instance. It is also an element of
+// the JSON that the command writes with --json. Kind and ID identify the item, and Result is a word such as "deleted"
+// or "failed". Fields that do not apply to Result are empty and left out of the JSON. A result without these three
+// fields, such as the zero value, is not complete. The method text returns the result in words.
 type result struct {
 	Kind lifecycle.Kind `json:"kind"`
 	ID   string         `json:"id"`
 	// Result is one of the constants below, or for `drift` the condition of an item that is not complete.
 	Result string `json:"result"`
 	// From and To are the versions of OpenTofu before and after an upgrade, also one that a dry run only reports or
-	// that --limit leaves for a later run. For the result "newer", To is the version of the installed pak.
+	// that --limit leaves for a later run. For the result "newer", To is the OpenTofu of InstalledPak.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	// Pak and InstalledPak are the names and versions of the pak that applied the template last, and of the older pak
@@ -67,20 +68,22 @@ const (
 	resultUpgraded  = "upgraded"
 )
 
-// text returns the result as one line of text without a line break at its end. The line begins with the kind and the id
-// of the item, and continues with the result in words and with its details: the versions of an upgrade, the reason of a
-// failure, the bindings that were deleted first, the changes, or the addresses of the resources that are left.
+// text returns the result as one line of text without a line break at its end, such as "binding b1: upgraded from
+// OpenTofu 1.9.0 to 1.10.0". The line begins with the kind and the id of the item, and continues with the result in
+// words and with its details: the versions of an upgrade, the bindings that were deleted first, the changes, or the
+// addresses of the resources that are left. A failed result has only the reason of the failure, without its bindings
+// and changes.
 func (r *result) text() string {
 	name := fmt.Sprintf("%s %s: ", r.Kind, r.ID)
 	switch r.Result {
 	case resultAbsent:
-		return name + "nothing to do, there is none"
+		return name + "nothing to do, it does not exist"
 	case resultCurrent:
 		return name + "is up to date"
 	case resultUpgraded:
 		return name + fmt.Sprintf("upgraded from OpenTofu %s to %s", r.From, r.To)
 	case resultNewer:
-		return name + fmt.Sprintf("is left alone, because the installed pak %s with OpenTofu %s is older than %s with "+
+		return name + fmt.Sprintf("left alone, because the installed pak %s with OpenTofu %s is older than %s with "+
 			"OpenTofu %s, which applied it last", r.InstalledPak, r.To, r.Pak, r.From)
 	case resultChosen:
 		switch {
@@ -95,9 +98,9 @@ func (r *result) text() string {
 		return name + "is " + r.label()
 	case resultForgotten:
 		if len(r.Left) == 0 {
-			return name + "forgotten, nothing was left"
+			return name + "forgotten; its state contained no resources"
 		}
-		return name + "forgotten; these are left: " + strings.Join(r.Left, ", ")
+		return name + "forgotten; its resources still exist: " + strings.Join(r.Left, ", ")
 	case resultFailed:
 		return name + strings.TrimPrefix(r.Error, fmt.Sprintf("%s %q: ", r.Kind, r.ID))
 	}
@@ -119,8 +122,9 @@ func (r *result) text() string {
 	}
 }
 
-// label returns the words under which the summary counts the result, such as "deleted", or "would be deleted" for a dry
-// run. A result without other words is its own label.
+// label returns the words under which the summary counts the result. They are "would be deleted", for example, for a
+// dry run, "newer than the installed pak" for "newer", and "not locked" for "unlocked". Every other result, such as
+// "deleted", is its own label.
 func (r *result) label() string {
 	switch r.Result {
 	case resultChosen:
@@ -134,10 +138,10 @@ func (r *result) label() string {
 	}
 }
 
-// resultOf returns the result of work that returned err: success if err is nil, and otherwise "failed" with the error.
-// If err wraps lifecycle.ErrNotStored and success is "deleted", "destroyed", "forgotten" or "unlocked", the result is
-// "absent", which is not a failure, because the item is as the command has to leave it. Kind and ID of the result are
-// not set.
+// resultOf returns the result of work that returned err. If err is nil, Result is success, such as "deleted". If err
+// wraps lifecycle.ErrNotStored and success is "deleted", "destroyed", "forgotten" or "unlocked", Result is "absent",
+// which is not a failure, because an item that does not exist is in the state that the command has to achieve.
+// Otherwise Result is "failed" and Error is the text of err. All other fields, also Kind and ID, are empty.
 func resultOf(err error, success string) result {
 	absenceSucceeds := slices.Contains(
 		[]string{resultDeleted, resultDestroyed, resultForgotten, resultUnlocked}, success)
@@ -151,8 +155,10 @@ func resultOf(err error, success string) result {
 	}
 }
 
-// A batch is a command that works on several bindings or service instances, its items, and reports the result of each.
-// streams, selectItems and work must be set, except that run does not use selectItems.
+// A batch is a command that works on several bindings or service instances, its items, and reports the result of each
+// item. attach turns it into a cobra command; run executes it for items that are already selected. streams and work
+// must be set, and for attach also selectItems. The zero values of the other fields are valid: items are processed one
+// after the other, and all results are written as text.
 type batch struct {
 	streams Streams
 	options states.Options
@@ -175,16 +181,18 @@ type batch struct {
 	omitCurrent bool
 }
 
-// An itemSelector returns the bindings or service instances that a command works on. args are the arguments of the
-// command. An empty result is not an error. An error ends the command before it works on any item.
+// An itemSelector returns the bindings or service instances that a command works on. streams receive the function's
+// progress and messages, operator gives access to the state backend, and args are the arguments of the command, such as
+// ids. An empty result is not an error. An error ends the command before it works on any item.
 type itemSelector func(
 	ctx context.Context, streams Streams, operator *states.Operator, args []string,
 ) ([]lifecycle.Stored, error)
 
-// attach adds the flag --json to a command, sets its RunE to run the batch, and returns the command. RunE opens the
-// operator with b.options, selects the items and calls run; it returns the errors of withOperator, of selectItems and
-// of run. Text contains the items that are up to date or that remain only if the command has arguments, which name the
-// items.
+// attach adds the flag --json to a command, sets its RunE to execute the batch, and returns the command. RunE opens the
+// operator with b.options, selects the items with b.selectItems, and calls run. If the command has no arguments, RunE
+// sets omitCurrent, which leaves out the lines of text for items that are up to date or that remain for a later run;
+// arguments name items, so these lines are written then. RunE returns an error if the operator cannot be opened (see
+// withOperator), and the errors of selectItems and of run.
 func (b *batch) attach(command *cobra.Command) *cobra.Command {
 	jsonFlag(command, &b.asJSON)
 	work := func(ctx context.Context, operator *states.Operator, args []string) error {
@@ -199,18 +207,22 @@ func (b *batch) attach(command *cobra.Command) *cobra.Command {
 }
 
 // run works on each item and continues after failures. If b.activity is "", the items are processed one after the
-// other. When ctx is done, the remaining items fail without being started. run writes the results to standard output:
-// each in a line as soon as it is available, with failures on standard error, or with asJSON all in one document at the
-// end, in the order of the items. Standard error also gets the number of items and of parallel runs before the first
-// item if parallel is set, and a summary at the end.
+// other; otherwise b.parallel of them at the same time, or as many as there are processors if b.parallel is 0. When ctx
+// is done, the items that were not started fail without being started. operator is passed on to b.work.
 //
-// run returns errFindings if an item failed or has drifted, and another error if a result could not be written or, with
-// parallel, if an item failed. Without items it returns nil.
+// run writes each result as a line as soon as it is available: failures to standard error, and all others to standard
+// output, except those that b.omitCurrent leaves out. With asJSON, standard output receives one document at the end
+// instead, with all results in the order of the items. Standard error also receives the progress, a summary at the end,
+// and, if b.parallel is not 0 and there are items, the number of items and of parallel runs at the beginning.
+//
+// run returns an error if standard output cannot be written. Otherwise it returns an error with the number of failures
+// if an item failed and b.parallel is not 0, errFindings if an item failed or has drifted, and nil in all other cases,
+// also without items.
 func (b *batch) run(ctx context.Context, operator *states.Operator, items []lifecycle.Stored) error {
 	results := make([]result, len(items))
 	if b.parallel > 0 && len(items) > 0 {
 		say(b.streams, fmt.Sprintf(
-			"%s: %d, %d at once; each takes a run of OpenTofu with its providers, which read every resource",
+			"%s: %d, %d at the same time; each runs OpenTofu with its providers, which read every resource",
 			b.activity, len(items), min(len(items), b.parallel)))
 	}
 	var writeErr error
@@ -233,10 +245,11 @@ func (b *batch) run(ctx context.Context, operator *states.Operator, items []life
 	return cmp.Or(writeErr, b.reportSummary(results))
 }
 
-// runParallel calls work for the indexes from 0 to count-1, at most limit of them at the same time, and returns when
-// all calls have returned. After each call of work it calls afterEach with the same index and with the progress, and
-// reports the progress; these calls do not overlap. At the end the progress is erased from the terminal. afterEach must
-// call progress.end before it writes to the terminal. limit must be at least 1.
+// runParallel calls work for each index from 0 to count-1, at most limit of them at the same time, and returns when all
+// calls have returned. limit must be at least 1, and a count of 0 is permitted. After each call of work it calls
+// afterEach with the same index and with progress, and then reports one more processed item; these calls do not
+// overlap, but other calls of work may be running. afterEach must call progress.end before it writes to the terminal.
+// At the end the progress is erased from the terminal. progress must not be nil.
 func runParallel(progress *progress, limit, count int, work func(i int), afterEach func(i int, progress *progress)) {
 	var lock sync.Mutex
 	var group errgroup.Group
@@ -257,10 +270,10 @@ func runParallel(progress *progress, limit, count int, work func(i int), afterEa
 	progress.end()
 }
 
-// printResult writes a result as a line of text to standard output, or to standard error if the item failed. It erases
-// the progress before it writes. It writes nothing if the results are written as JSON, or if omitCurrent is set and the
-// item is up to date or remains for a later run. It returns the error of writing to standard output; a failed write to
-// standard error is ignored.
+// printResult writes a result as a line of text to standard output, or to standard error if the item failed. It first
+// erases progress, the progress of the batch, from the terminal. It writes nothing if the results are written as JSON,
+// or if omitCurrent is set and the item is up to date or remains for a later run. It returns an error if standard
+// output cannot be written; a failed write to standard error is ignored.
 func (b *batch) printResult(one *result, progress *progress) error {
 	switch {
 	case b.asJSON, b.omitCurrent && (one.Result == resultCurrent || one.Result == resultRemaining):
@@ -274,8 +287,10 @@ func (b *batch) printResult(one *result, progress *progress) error {
 	return nil
 }
 
-// reportSummary writes the number of items with each result to standard error, or "nothing to do" if there are none. It
-// returns errFindings if an item failed or has drifted, and another error if an item failed and parallel is set.
+// reportSummary writes one line with the number of items for each label to standard error, such as "2 deleted, 1
+// failed", or "nothing to do" if results is empty. A failed write is ignored. If an item failed and b.parallel is not
+// 0, it returns an error with the number of failures. Otherwise it returns errFindings if an item failed or has
+// drifted, and nil if none did.
 func (b *batch) reportSummary(results []result) error {
 	counts := map[string]int{}
 	for _, one := range results {

@@ -13,7 +13,8 @@ import (
 	"service-adapter/internal/fault"
 )
 
-// billFlag adds the flag --bom to a command and stores its value in asBill.
+// billFlag adds the boolean flag --bom to a command. Its value is stored in asBill when the command line is parsed; the
+// default is false.
 func billFlag(command *cobra.Command, asBill *bool) {
 	command.Flags().BoolVar(asBill, "bom", false, "write the bill of materials, in the format CycloneDX (JSON)")
 }
@@ -26,8 +27,9 @@ func excludeFormats(asJSON, asBill bool) error {
 	return nil
 }
 
-// writePakBill writes the bill of materials of a pak to standard output. It returns a *fault.UserError, which says how
-// to get a bill, if the pak has none, and another error if the bill cannot be read or written.
+// writePakBill writes the bill of materials of a pak, a JSON text in the format CycloneDX, to standard output. If the
+// pak has no bill, it writes nothing and returns a *fault.UserError, which says how to get one. It returns another
+// error if the bill cannot be read, is larger than 64 MB, or cannot be written.
 func writePakBill(streams Streams, pak *brokerpak.Pak) error {
 	text, err := pak.Bill()
 	switch {
@@ -44,12 +46,15 @@ func writePakBill(streams Streams, pak *brokerpak.Pak) error {
 		pak.Path, brokerpak.BillName, reason)}
 }
 
-// writeProgramBill writes the bill of materials of this program to standard output. It returns an error if the program
-// has no build information, or if the bill cannot be written.
+// writeProgramBill writes the bill of materials of this program, a JSON text in the format CycloneDX, to standard
+// output. The version of the program in the bill is streams.Release, or "development" if that is ""; the bill also
+// contains streams.Commit. It returns an error if the program was built without Go's build information, or if the bill
+// cannot be encoded or written.
 func writeProgramBill(streams Streams) error {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return errors.New("this program was built without build information, from which the bill of materials is made")
+		return errors.New("this program was built without build information, " +
+			"so the bill of materials cannot be generated")
 	}
 	text, err := bill.ForProgram(cmp.Or(streams.Release, "development"), streams.Commit, info)
 	if err != nil {

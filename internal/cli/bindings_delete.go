@@ -15,9 +15,15 @@ import (
 )
 
 // newDelete returns the command `bindings delete`, which deletes the selected bindings together with their resources,
-// without asking for confirmation. A binding that does not exist is not an error. With --director the inputs that
-// depend on the running instance are evaluated again. With --forget only the states are deleted, and with --dry-run the
-// command changes nothing.
+// without asking for confirmation. The bindings are selected by ids, which are the arguments, or with --all and
+// filters, such as --existing for those that the platform no longer has. A binding that does not exist is not an error.
+// The inputs are the recorded ones; with --director those that depend on the running instance are evaluated again. With
+// --forget only the states are deleted, and the resources stay. With --dry-run the command only reports what it would
+// delete.
+//
+// The command returns errFindings if a binding could not be deleted. It returns another error before the first deletion
+// if the operator cannot be opened, the bindings cannot be selected (see selection.selectItems) or a file of a flag
+// cannot be used. The results are written to streams; a failed write to standard output is an error.
 func newDelete(streams Streams) *cobra.Command {
 	flags := &removal{selection: selection{kind: lifecycle.Binding}}
 	command := &cobra.Command{
@@ -72,10 +78,17 @@ OpenTofu can never destroy them, because a server no longer exists.` +
 	return run.attach(command)
 }
 
-// newDestroy returns the command `instance destroy`, which destroys the resources of the provision templates of the
-// selected service instances, without asking for confirmation. An instance with bindings fails unless --force deletes
-// these first. An instance that does not exist is not an error, but standard error has a message about it. With
-// --forget only the states are deleted, and with --dry-run the command changes nothing.
+// newDestroy returns the command `instance destroy`, which destroys the resources that provision templates created for
+// the selected service instances, without asking for confirmation. The instances are selected by ids, which are the
+// arguments, with --all and filters, or with --gone. An instance with bindings fails unless --force is set, which
+// deletes these first. An instance that does not exist is not an error, but standard error has a message about it. With
+// --forget only the states of the instances are deleted; the resources stay, and with --force the bindings as well.
+// With --dry-run the command only reports what it would do.
+//
+// The command returns errFindings if an instance failed. It returns another error before the first change if the
+// operator cannot be opened, if the instances cannot be selected (see selection.selectItems), if the bindings cannot be
+// read, or if a file of a flag cannot be used. The results are written to streams; a failed write to standard output is
+// an error.
 func newDestroy(streams Streams) *cobra.Command {
 	flags := &removal{selection: selection{kind: lifecycle.Instance, selectors: "--all or --gone"}}
 	var force bool
@@ -91,8 +104,7 @@ with bindings is an error, unless --force is set, which deletes the bindings fir
 exist, one per line. --gone asks the Director, which the file of --director describes, for its deployments and running
 tasks, and asks it again after --wait. Both destroy only instances that are complete or deleting, so that an instance
 which the broker is creating is left alone; --condition selects other conditions. If none of the stored instances
-exists, the command fails, unless --allow-all is set. docs/operations/a-deployment-was-deleted.md has
-examples and describes the files.
+exists, the command fails, unless --allow-all is set. docs/operations/a-deployment-was-deleted.md describes the files.
 
 An instance is left alone if it was created later than one hour before FILE was modified or the Director was asked, if
 its age is unknown, or if its deployment has a running task. With --force, an instance with a binding that is too
@@ -101,8 +113,8 @@ for a pipe.
 
 Otherwise --director is for an instance that still runs: with --force, the inputs of its bindings are evaluated again,
 as "bindings delete" does, and the secret inputs of the errand apply-instance are read from the deployed manifest, with
-the values of references in the file of --secrets. What cannot be evaluated is an error and is left unchanged. --input
-NAME=FILE supplies an ephemeral variable of the instance's template, as for "bindings delete".
+the values of references in the file of --secrets. A binding or instance whose inputs cannot be evaluated is not changed
+and is an error. --input NAME=FILE supplies an ephemeral variable of the instance's template, as for "bindings delete".
 
 --forget deletes the state of an instance and leaves its resources in place; it prints their addresses. With --force it
 also forgets an instance that has bindings, and leaves the bindings as they are.` +
@@ -139,8 +151,10 @@ also forgets an instance that has bindings, and leaves the bindings as they are.
 	return run.attach(command)
 }
 
-// addGoneFlags adds --gone, which selects the instances whose deployment does not exist, and --wait to a command. It
-// also adds --director, which is for --gone or for an instance that still runs, and --secrets, which is for the latter.
+// addGoneFlags adds four flags to a command: --gone, which selects the instances whose deployment does not exist at the
+// Director; --wait, the time after which --gone asks the Director again, one minute by default; --director, a file with
+// the address and credentials of the Director, for --gone or for an instance that still runs; and --secrets, a file
+// with credentials of running instances. Their values are stored in r.
 func (r *removal) addGoneFlags(command *cobra.Command) {
 	command.Flags().BoolVar(&r.platform.gone, "gone", false,
 		"those whose deployment does not exist at the Director of --director")
@@ -151,12 +165,25 @@ func (r *removal) addGoneFlags(command *cobra.Command) {
 		"with --gone, ask the Director again after this time")
 }
 
-// destroy destroys the resources of an instance and returns the result, whose Kind and ID are not set. bindings are
-// those of the instance: with force they are deleted first, and otherwise any binding is a failure. A binding that is
-// too recent is a failure in any case, because the platform that reports the instance as missing may not have reported
-// the binding yet. If a binding cannot be deleted, the instance is not destroyed; the result then names the bindings
-// that were deleted before. See remove for --dry-run and --forget; neither of them deletes bindings. running
-// supplies the inputs of the deletions; nil means the recorded ones.
+// destroy destroys the resources of an instance and returns the result, whose Kind and ID are not set. The result is
+// "destroyed" after a success, and "absent", which is not a failure, if the state backend has no state of the instance.
+// Otherwise it is "failed" with the reason in Error, for example if OpenTofu fails or if --condition excludes the
+// condition of the instance; see states.Operator.DestroyInstance for the errors.
+//
+// bindings are those of the instance. If there are any and force is not set, the result is "failed", also with --forget
+// or --dry-run, and nothing is changed. The same applies, even with force, if --existing or --gone selected the
+// instance and one of the bindings is too recent or of unknown age, because the platform that does not list the
+// instance may not list such a binding yet.
+//
+// With force, the bindings are deleted before the instance is destroyed, and before its condition is checked again. A
+// binding that no longer exists is skipped. If a binding cannot be deleted, the result is "failed", and neither the
+// remaining bindings nor the instance are deleted. Bindings of the result are the ids of the bindings that were
+// deleted, also after a failure, or in a dry run those that would be.
+//
+// With --forget, only the state of the instance is deleted, and its bindings stay. With --dry-run, nothing is destroyed
+// or deleted. See remove for the results with these two flags. stored is the instance, of which only Kind and ID are
+// necessary. running supplies current inputs for the deletions; nil means the recorded inputs. The values of --input
+// are used for the instance and not for its bindings.
 func (r *removal) destroy(
 	ctx context.Context, operator *states.Operator, stored *lifecycle.Stored, running *states.Running,
 	bindings []lifecycle.Entry, force bool,
@@ -193,9 +220,12 @@ func (r *removal) destroy(
 	return done
 }
 
-// bindingsByInstance returns the stored bindings of each service instance, by the id of the instance. An instance
-// without bindings is not a key of the map. A binding that cannot be read is left out, with a warning on standard
-// error, because its instance is unknown. bindingsByInstance returns an error if the state backend cannot be read.
+// bindingsByInstance reads all stored bindings and returns them by the id of their service instance. An instance
+// without bindings is not a key of the map, which is never nil without an error. A binding whose state or record cannot
+// be read is left out, with a warning on standard error, because its instance is unknown. Standard error also receives
+// the progress, and a warning if the state backend is empty. Reading may delete empty workspaces; see
+// lifecycle.Manager.List. bindingsByInstance returns an error if the state backend cannot be read, if no pak has a
+// usable OpenTofu, or if ctx ends.
 func bindingsByInstance(
 	ctx context.Context, streams Streams, operator *states.Operator,
 ) (map[string][]lifecycle.Entry, error) {
@@ -215,8 +245,10 @@ func bindingsByInstance(
 	return bindings, nil
 }
 
-// A removal holds the flags of a command that removes bindings or service instances. Without any of them, the command
-// removes the items that are named by their ids, with their resources.
+// A removal holds the flags of a command that removes bindings or service instances: those that select the items, and
+// those that change how they are removed, such as --forget and --dry-run. kind must be set. Without any flag, the
+// command removes the items that its arguments name by their ids, together with their resources and with the recorded
+// inputs.
 type removal struct {
 	selection
 	// dryRun reports what would be removed and changes nothing.
@@ -232,9 +264,9 @@ type removal struct {
 	supplied map[string]string
 }
 
-// addFlags adds the flags of the selection, --existing, --allow-all, --asked-at, --forget and --dry-run to a command,
-// and sets the command's Args to checkArgs. It adds neither --gone and --wait, which only instances have, nor
-// --director and --secrets.
+// addFlags adds --all with the flags of its filters, --existing, --allow-all, --asked-at, --input, --forget and
+// --dry-run to a command, and sets the command's Args to checkArgs and its PreRunE to the check of the filters. It adds
+// neither --gone and --wait, which only instances have, nor --director and --secrets.
 func (r *removal) addFlags(command *cobra.Command) {
 	r.flags(command)
 	command.Args = r.checkArgs
@@ -246,8 +278,12 @@ func (r *removal) addFlags(command *cobra.Command) {
 	command.Flags().BoolVar(&r.dryRun, "dry-run", false, "only report what would be done")
 }
 
-// checkArgs is the check of a command's arguments. It returns the errors of selection.checkArgs, and an error if
-// --director, --secrets or --input contradicts another flag or lacks one that it requires.
+// checkArgs is the check of a command's arguments, which are ids. It returns an error if --secrets is set without
+// --director or together with --gone, if --forget is set together with --input or, unless --gone is set, with
+// --director, or if a value of --input is not NAME=FILE or repeats a name. Otherwise it returns the result of
+// selection.checkArgs: an error unless the command line selects items in exactly one way. That method also parses the
+// time of --asked-at and restricts the conditions for --existing and --gone, which changes r. The errors are plain
+// errors, which setArgumentChecks turns into usageErrors.
 func (r *removal) checkArgs(command *cobra.Command, ids []string) error {
 	switch {
 	case r.secretsFile != "" && (r.platform.directorFile == "" || r.platform.gone):
@@ -263,9 +299,12 @@ func (r *removal) checkArgs(command *cobra.Command, ids []string) error {
 	return r.selection.checkArgs(command, ids)
 }
 
-// selectItems reads the files of --input, whose errors it returns, and returns the items to remove; see
-// selection.selectItems for their order and the other errors. ids are the
-// arguments of the command. With --dry-run it sets the time of --wait to 0, so that the Director is asked only once.
+// selectItems returns the items to remove, and implements itemSelector. It first sets r.supplied to the contents of the
+// files of --input. With --dry-run it also sets the time of --wait to 0, so that the Director is asked only once. ids
+// are the arguments of the command. Items that are named by ids are not read: only their Kind and ID are set. With
+// --all or --gone the result is the stored items that pass the filters, which may be none. selectItems returns an error
+// if a file of --input cannot be used (see readInputs), if the state backend or the platform cannot be read, or if a
+// list of existing items is unusable; see selection.selectItems.
 func (r *removal) selectItems(
 	ctx context.Context, streams Streams, operator *states.Operator, ids []string,
 ) ([]lifecycle.Stored, error) {
@@ -283,15 +322,18 @@ func (r *removal) selectItems(
 // item, of which only Kind and ID are set if it was named by its id.
 //
 // Without --forget and --dry-run, it calls the function remove and returns its result. success is the result of that
-// function if it succeeds; it is used only for a dry run.
+// function if it succeeds, such as "deleted"; it is used only for a dry run.
 //
-// With --forget it deletes only the state of the item, if its condition is one of those of --condition. The result is
-// "forgotten", with the addresses of the resources that are left, "absent" if there is no state, and otherwise
-// "failed".
+// With --forget it does not call the function remove. It deletes only the state of the item, if its condition is one of
+// r.filter.conditions or if that list is empty. The list contains the conditions of --condition; without this flag it
+// is empty, or "complete" and "deleting" with --existing or --gone. The result is "forgotten", with the addresses of
+// the resources that are left, "absent" if there is no state, and otherwise "failed".
 //
-// With --dry-run, also together with --forget, it changes nothing. The result is "chosen", and its wouldBe is success,
-// or "forgotten" with --forget. An item that was named by its id is looked up first: the result is "absent" if it does
-// not exist, and "failed" if the state backend does not answer.
+// With --dry-run, also together with --forget, it removes nothing. The result is "chosen", and its wouldBe is success,
+// or "forgotten" with --forget. The condition is not checked again. An item that was named by its id is looked up
+// first, which may delete an empty workspace (see lifecycle.Manager.Lookup): the result is "absent" if it does not
+// exist, and "failed" if its state is locked or the state backend cannot be read. An item whose state or record is
+// unreadable is "chosen".
 func (r *removal) remove(
 	ctx context.Context, operator *states.Operator, stored *lifecycle.Stored, success string, remove func() result,
 ) result {

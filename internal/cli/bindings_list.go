@@ -18,9 +18,17 @@ import (
 	"service-adapter/internal/value"
 )
 
-// newList returns the command `bindings list` or `instance list`, depending on kind. It lists the bindings or the
-// service instances in the state backend that its filters select, as a table or as JSON, and exits with exitFindings if
-// one of them is unreadable.
+// newList returns the command `bindings list` or `instance list`, depending on kind. The command lists the bindings or
+// the service instances in the state backend that the flags select, as a table or with --json as JSON; --existing
+// selects those that a file of existing ones does not contain. Problems of the items and their number are written to
+// standard error, except with --json. Progress, warnings and the first 20 names in the file of --existing that no
+// stored item has are written to standard error in any case. Reading the states may delete empty workspaces; see
+// lifecycle.Manager.List. The command returns errFindings if a listed item is unreadable.
+//
+// It returns another error if the operator cannot be opened, if a flag has an invalid value, such as an unknown service
+// (a usageError), if no pak has a usable OpenTofu, if the state backend cannot be read, or if the output cannot be
+// written. If items are stored, it also returns an error if the file of --existing cannot be read, has no names or is
+// cut off, or if that file names none of the stored items and --allow-all is not set.
 func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	listed := selection{kind: kind, all: true}
 	var order string
@@ -29,9 +37,9 @@ func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
 		Use:   "list",
 		Short: fmt.Sprintf("List %s and their conditions", plural(kind)),
 		Long: fmt.Sprintf(`List the %s in the state backend with their conditions. The condition is complete; or
-creating, changing, importing or deleting, which is in progress or was interrupted; or unreadable if the state or its
-record cannot be read. docs/operations/commands.md says what to do about each. The command does not wait for runs that
-are in progress. The list contains no secrets.`, plural(kind)) +
+creating, changing, importing or deleting, which is in progress, failed or was interrupted; or unreadable if the state
+or its record cannot be read. docs/operations/commands.md says what to do about each. The command does not wait for runs
+that are in progress. The list contains no secrets.`, plural(kind)) +
 			exitStatus("0 the list was written",
 				fmt.Sprintf("1 one of the %s in the list is unreadable", plural(kind))),
 		Example: fmt.Sprintf("  service-adapter %s list --condition creating,deleting", parentCommand(kind)),
@@ -78,9 +86,11 @@ are in progress. The list contains no secrets.`, plural(kind)) +
 // byAge is the value of --sort for the order of creation.
 const byAge = "age"
 
-// sortKeys returns, for each value of --sort, the function that returns the key of an entry. Entries are sorted by this
-// key in ascending order. Those with the key "" come first, such as an entry of unknown age that an older release
-// created. The function for "" always returns "", so that a stable sort keeps the order of the state backend.
+// sortKeys returns, for each value of --sort, the function that returns the sort key of an entry. The values are "age",
+// "app", "space" and "organization", and "", which means that the flag is not set. Entries are sorted by this key in
+// ascending order. An entry without the attribute has the key "" and comes first, such as an entry of unknown age that
+// an older release created. The function for "" always returns "", so that a stable sort keeps the order of the state
+// backend.
 func sortKeys() map[string]func(lifecycle.Entry) string {
 	return map[string]func(lifecycle.Entry) string{
 		"":             func(lifecycle.Entry) string { return "" },
@@ -91,9 +101,11 @@ func sortKeys() map[string]func(lifecycle.Entry) string {
 	}
 }
 
-// reportProblems writes to standard error why entries are unreadable and why their last applies failed, for the first
-// five of each, and then the number of all entries. kind is that of the entries, and appears in the texts. It returns
-// errFindings if an entry is unreadable, and nil otherwise, also after failed applies.
+// reportProblems writes problems of entries to standard error: for the first five that are unreadable and for the first
+// five whose last apply failed the reasons, and for the remaining ones their number. The last line is the number of all
+// entries, such as "3 bindings". An unreadable entry does not count as one with a failed apply. kind is that of the
+// entries, and is used only in the texts. reportProblems returns errFindings if an entry is unreadable, and nil
+// otherwise, also after failed applies and without entries. Failed writes are ignored.
 func reportProblems(streams Streams, kind lifecycle.Kind, entries []lifecycle.Entry) error {
 	const maxReasons = 5
 	unreadable, failed := 0, 0
@@ -120,9 +132,11 @@ func reportProblems(streams Streams, kind lifecycle.Kind, entries []lifecycle.En
 	return findingsError(unreadable > 0)
 }
 
-// entryTable returns a table with a heading and one line for each entry, or "" if there are no entries. kind is that of
-// the entries, and order is the value of --sort, whose column is added unless every table has it. An empty cell is "-".
-// If standard output may contain colours, the condition unreadable is red, and others than complete are yellow.
+// entryTable returns a table with a heading and one line for each entry, in the order of entries, and a line break at
+// its end. It returns "" if there are no entries. kind is that of the entries: the second column is the service
+// instance for bindings, and the deployment for instances. order is the value of --sort; "app", "space" and
+// "organization" add a column. It must be a key of sortKeys. An empty cell is "-". If streams permit colours on
+// standard output, the condition unreadable is red, and all others except complete are yellow.
 func entryTable(streams Streams, kind lifecycle.Kind, entries []lifecycle.Entry, order string) string {
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)

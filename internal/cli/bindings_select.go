@@ -14,8 +14,10 @@ import (
 	"service-adapter/internal/operate/states"
 )
 
-// selection holds the flags that choose the bindings or service instances that a command works on, its items. They are
-// either named by their ids, which are the arguments of the command, or chosen with --all and filters, or with --gone.
+// A selection holds the flags that choose the bindings or service instances that a command works on, its items. The
+// items are either named by their ids, which are the arguments of the command, or chosen with --all or with --gone,
+// both of which can be restricted by filters. kind must be set. With the other fields zero, a selection selects the
+// items that are named by their ids.
 type selection struct {
 	// kind is the kind of the items.
 	kind lifecycle.Kind
@@ -29,19 +31,24 @@ type selection struct {
 	platform platformFilter
 }
 
-// flags adds --all and the flags of the filter to a command, and sets the command's Args to checkArgs. It sets
-// s.selectors to "--all" if it is "". It does not add the flags of the platform filter, which not all commands have.
+// flags adds --all and the flags of the item filter, such as --service and --condition, to a command. It sets the
+// command's Args to checkArgs and its PreRunE to the check of the filter, and replaces the previous functions. It sets
+// s.selectors, the flags that an error message proposes, to "--all" if it is "". It does not add the flags of the
+// platform filter, such as --existing and --gone, which not all commands have.
 func (s *selection) flags(command *cobra.Command) {
 	command.Args, s.selectors = s.checkArgs, cmp.Or(s.selectors, "--all")
 	command.Flags().BoolVar(&s.all, "all", false, "all of them, or those that the other flags select")
 	s.filter.addFlags(command)
 }
 
-// checkArgs is the check of a command's arguments, which are ids. It returns an error, which setArgumentChecks turns
-// into a usage error, unless the command line selects items in exactly one way: by ids without any filter, by --all
-// with optional filters, or by --gone. It also returns the errors of checkPlatform, and parses the time of --asked-at.
-// If the command line selects the items that the platform does not have, checkArgs sets platform.removes, and restricts
-// the conditions to complete and deleting unless --condition is set.
+// checkArgs is the check of a command's arguments, which are ids. It returns an error unless the command line selects
+// items in exactly one way: by at least one id without any filter, by --all with optional filters, or by --gone with
+// optional filters. It also returns an error if the flags of the platform filter are invalid or contradict each other;
+// see checkPlatform. The errors are plain errors, which setArgumentChecks turns into usageErrors.
+//
+// checkArgs parses the time of --asked-at. With --existing or --gone, each of which selects only items that the
+// platform does not have, it also sets s.platform.removes, and restricts the conditions to complete and deleting unless
+// --condition is set.
 func (s *selection) checkArgs(command *cobra.Command, ids []string) error {
 	if err := s.checkPlatform(command, ids); err != nil {
 		return err
@@ -65,8 +72,10 @@ func (s *selection) checkArgs(command *cobra.Command, ids []string) error {
 }
 
 // checkPlatform checks the flags of the platform filter and parses the time of --asked-at. ids are the arguments of the
-// command. It returns an error if --gone is set together with ids, --all or --existing, and the errors of
-// platformFilter.check.
+// command. It returns an error if --gone is set together with ids, --all or --existing, if a flag lacks another one
+// that it requires, such as --gone without --director, if a flag that names a file is set to "", if --gone is set with
+// a negative --wait, or if the time of --asked-at is malformed or in the future; see platformFilter.check. The errors
+// are plain errors, not usageErrors.
 func (s *selection) checkPlatform(command *cobra.Command, ids []string) error {
 	if s.platform.gone && (len(ids) > 0 || s.all || s.platform.existingFile != "") {
 		return errors.New("--gone excludes ids, --all and --existing")
@@ -75,18 +84,26 @@ func (s *selection) checkPlatform(command *cobra.Command, ids []string) error {
 }
 
 // selectItems returns the items that the command works on, and implements itemSelector. ids are the arguments of the
-// command.
+// command, which selectItems sorts in place.
 //
-// If ids select the items, they are returned in order and without duplicates, and nothing is read: only Kind and ID of
-// their entries are set, and an item may not exist. With --all or --gone, the items are read from the state backend.
-// The result is those that pass the filters, in the order of their workspaces. With --existing or --gone it is only
-// those that the platform does not have either; see missing. There may be none, which is not an error.
+//   - Without --all and --gone, the items are those with the ids, sorted and without duplicates. The state backend is
+//     not read: only Kind and ID of their entries are set, and an item may not exist.
+//   - With --all or --gone, the items are read from the state backend. The result is those that pass the filters, in
+//     the order of their workspaces. There may be none, which is not an error.
+//   - With --existing or --gone, the result is only those of them that the platform does not have, and that are not
+//     left alone for another reason; see missing, which also sets fields of s.platform. With --gone, if there are any,
+//     selectItems waits for the time of --wait, unless that is 0, and asks the Director again.
 //
-// If --gone selects items, selectItems waits for the time of --wait, unless that is 0, and asks the Director again.
+// If the state backend has no items of the kind, the Director is not asked, and the list of --existing is read only to
+// report its names as not stored. A list that cannot be read, has no names or is cut off is then only a warning, but it
+// is still an error if the time of the list cannot be determined (see listTime). selectItems writes progress and
+// warnings to standard error.
 //
-// selectItems returns an error if the state backend or the platform cannot be read, or if ctx ends; see also inventory,
-// listStored and missing. If the state backend has no items of the kind, errors of the list of --existing are only
-// warnings. selectItems writes progress and warnings to standard error, and sorts ids.
+// selectItems returns nil and a usageError if the filter names an unknown service or plan (see checkNames), or if
+// --asked-at is missing and the file of --existing does not show the time of the list (see listTime). It returns nil
+// and another error if the state backend cannot be read, if no pak has a usable OpenTofu, if the file of --existing or
+// of --director cannot be used, if the Director does not answer, if the platform has none of the stored items and
+// --allow-all is not set, or if ctx ends.
 func (s *selection) selectItems(
 	ctx context.Context, streams Streams, operator *states.Operator, ids []string,
 ) ([]lifecycle.Stored, error) {
@@ -131,10 +148,12 @@ func (s *selection) selectItems(
 	return s.missing(ctx, streams, askPlatform, all, missing)
 }
 
-// listStored returns all items of the kind in the state backend, in the order of their workspaces and without applying
-// the filters. It writes its progress to standard error, a warning if the state backend is empty, because the states
-// may be lost, and a line if no item belongs to the instance of the filter. It returns the usage errors of checkNames,
-// and another error if the state backend cannot be read.
+// listStored returns all items of s.kind in the state backend, in the order of their workspaces and without applying
+// the filters. Their states and records are nil. Like lifecycle.Manager.List, it may delete empty workspaces. It writes
+// to standard error its progress, a warning if the state backend is empty, because the states may be lost, and a line
+// if no item belongs to the instance of --instance. It returns a usageError if the filter names an unknown service or
+// plan (see checkNames), and another error if the state backend cannot be read, if no pak has a usable OpenTofu, or if
+// ctx ends. The result is nil with an error, and empty or nil if there are no items.
 func (s *selection) listStored(
 	ctx context.Context, streams Streams, operator *states.Operator,
 ) ([]lifecycle.Stored, error) {
@@ -161,10 +180,11 @@ func (s *selection) listStored(
 	return all, nil
 }
 
-// checkNames returns a usage error if the filter names a service or a plan that neither a pak, nor the operator's
-// configuration, nor a stored item has. With --service, the plan must be one of that service. all are the stored items.
-// Names are not checked if the command removes items that the platform does not have, because such a command is
-// repeated after the last item of a service or plan was removed.
+// checkNames returns a usageError if the service or the plan of the filter is unknown. A name is known if a readable
+// pak or a stored item has it, and that of a plan also if the operator's configuration or environment adds the plan.
+// With --service, the plan must be one of that service. all are the stored items. checkNames returns nil for flags that
+// are not set, and if the command removes items that the platform does not have, because such a command is repeated
+// after the last item of a service or plan was removed.
 func (s *selection) checkNames(operator *states.Operator, all []lifecycle.Stored) error {
 	if s.platform.removes {
 		return nil
@@ -179,20 +199,22 @@ func (s *selection) checkNames(operator *states.Operator, all []lifecycle.Stored
 	return cmp.Or(checkName("service", s.filter.service, services), checkName("plan", s.filter.plan, plans))
 }
 
-// checkName returns a usage error, which lists the known names, if the value of a flag is set and is not one of them.
-// flag is the flag's name without the dashes. Empty names and duplicates are ignored. The elements of known are
-// reordered and changed.
-func checkName(flag, name string, known []string) error {
+// checkName returns nil if name, the value of a flag, is "" or one of the existing names. Otherwise it returns a
+// usageError, which lists at most nine existing names and suggests a similar one. flag is the flag's name without the
+// dashes, and is used only in the message. existing may contain empty names and duplicates, which are ignored.
+// checkName changes the elements of existing.
+func checkName(flag, name string, existing []string) error {
 	if name == "" {
 		return nil
 	}
-	known = slices.DeleteFunc(known, func(one string) bool { return one == "" })
-	slices.Sort(known)
-	return checkOneOf(flag, name, slices.Compact(known))
+	existing = slices.DeleteFunc(existing, func(one string) bool { return one == "" })
+	slices.Sort(existing)
+	return checkOneOf(flag, name, slices.Compact(existing))
 }
 
-// warnIfEmpty writes a warning to standard error if the state backend contains no workspace of any kind. It returns an
-// error if the state backend cannot be read.
+// warnIfEmpty writes a warning to standard error if the state backend contains no workspace at all, neither of this
+// program nor of another one, because its states may be lost. It returns an error if the state backend cannot be read
+// or no pak has a usable OpenTofu.
 func warnIfEmpty(ctx context.Context, streams Streams, operator *states.Operator) error {
 	empty, err := operator.IsEmpty(ctx)
 	if empty && err == nil {

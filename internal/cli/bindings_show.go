@@ -12,18 +12,26 @@ import (
 	"service-adapter/internal/operate/states"
 )
 
-// showFlags holds the flags of `bindings show` and `instance show`. Without flags, the commands write text without
-// secrets.
+// A showFlags holds the flags of `bindings show` and `instance show`: --json, and the flags that add the inputs and the
+// outputs of the template, which contain secrets. With the zero value, the commands write text without secrets.
 type showFlags struct {
 	asJSON bool
 	// inputs and outputs also show the variables and the outputs of the template, including secrets.
 	inputs, outputs bool
 }
 
-// newShow returns the command `bindings show` or `instance show`, depending on kind. It shows the stored data of the
-// binding or service instance with the id that is its argument. Its flags add the inputs and outputs of the template
-// with their secrets; the audit log then gets an entry. It exits with exitFindings if the id does not exist or is
-// unreadable.
+// newShow returns the command `bindings show` or `instance show`, depending on kind. The command shows the stored data
+// of one binding or service instance on standard output, as text or with --json as JSON. Its argument is the id or, as
+// for lifecycle.Inspect, the name of a workspace that contains a hash instead of the id. The flag --inputs adds the
+// inputs of the template, and --outputs, or for a binding --credentials, adds its outputs, with their secrets; the
+// audit log then gets events, also if the read fails. Reading can have side effects, such as the deletion of an empty
+// workspace; see lifecycle.Inspect.
+//
+// If the id does not exist, the command writes only the reason to standard error, with a hint if an item of the other
+// kind has the id, and returns errFindings. If its state or record is unreadable, the command writes what is known to
+// standard output, then the reason to standard error, and returns errFindings. It returns another error if the operator
+// cannot be opened, if the state backend cannot be read or the state is locked, if no pak has a usable OpenTofu, or if
+// the output cannot be written.
 func newShow(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	outputs := "outputs"
 	if kind == lifecycle.Binding {
@@ -64,9 +72,10 @@ that it returned.`, withArticle(kind), outputs) +
 	return withOperator(command, streams, &states.Options{}, work)
 }
 
-// audited returns a function that calls read, which reads the secrets of a binding or service instance to show them,
-// and that writes to the audit log that they were read, with the result. kind and id are those of the item. The
-// function returns the item and the error that read returns. An event that cannot be written is only logged.
+// audited returns a function that calls read and writes to the audit log that the secrets of a binding or service
+// instance were read, before the call and with the result after it. read must return the item, whose secrets the
+// command shows. kind and id identify the item in the audit log. The function returns the item and the error of read.
+// An event that cannot be written is only logged.
 func audited(
 	operator *states.Operator, kind lifecycle.Kind, id string, read func(context.Context) (*lifecycle.Stored, error),
 ) func(context.Context) (*lifecycle.Stored, error) {
@@ -82,9 +91,11 @@ func audited(
 	}
 }
 
-// hintOtherKind returns a hint to append to the error that an id of this kind does not exist, if the id exists for the
-// other kind: the hint names the command that shows it. hintOtherKind returns "" if the id does not exist there either,
-// or if that cannot be determined.
+// hintOtherKind returns a hint to append to the error that no item of this kind has the id. If the state backend
+// contains an item of the other kind with the id, the hint is a text such as "; an instance has this id: see
+// service-adapter instance show ID", with the id quoted for a shell if necessary. hintOtherKind returns "" if the id
+// does not exist for the other kind either, or if that cannot be determined, for example because the state backend
+// cannot be read or the state is locked. It may delete an empty workspace; see lifecycle.Manager.Lookup.
 func hintOtherKind(ctx context.Context, operator *states.Operator, kind lifecycle.Kind, id string) string {
 	other := lifecycle.Binding
 	if kind == lifecycle.Binding {
@@ -96,14 +107,15 @@ func hintOtherKind(ctx context.Context, operator *states.Operator, kind lifecycl
 	if strings.ContainsAny(id, " '\"$`\\") {
 		id = "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
 	}
-	return fmt.Sprintf("; there is %s of this id: see service-adapter %s show %s",
+	return fmt.Sprintf("; %s has this id: see service-adapter %s show %s",
 		withArticle(other), parentCommand(other), id)
 }
 
-// show writes an entry, with the inputs and outputs that the flags select, to standard output. outputs is the name
-// under which the outputs are written. Inputs and outputs that cannot be read are left out. show returns an error if
-// the output cannot be written. If the entry is unreadable, show writes the reason to standard error and returns
-// errFindings.
+// show writes an entry, with the inputs and outputs that the flags select, as text or JSON to standard output. stored
+// is the item with its state and record, which are nil if they cannot be read; the inputs or outputs are then left out.
+// outputs is the name under which the outputs are written: "credentials" for a binding, "outputs" for an instance. show
+// returns an error if the text cannot be encoded or written. If the entry is unreadable, show also writes the reason to
+// standard error and returns errFindings. Otherwise it returns nil.
 func (f *showFlags) show(streams Streams, stored *lifecycle.Stored, outputs string) error {
 	secrets := map[string]any{}
 	if f.inputs && stored.Record != nil {
@@ -123,9 +135,11 @@ func (f *showFlags) show(streams Streams, stored *lifecycle.Stored, outputs stri
 	return findingsError(stored.Condition == lifecycle.Unreadable)
 }
 
-// entryText returns an entry as text, with one line for each value that is not empty. secrets may contain the inputs
-// under "inputs" and the outputs under the name in outputs; they are appended as JSON. It returns an error if that
-// fails.
+// entryText returns an entry as text, with one line for each value that is not empty, such as "service     redis";
+// further resources follow in lines of their own. An instance with the condition Deleting also has a line with a hint.
+// secrets may contain the inputs of the template under the key "inputs" and the outputs under the key in the parameter
+// outputs. They are appended, in this order, each as its key and indented JSON. Other keys of secrets are ignored, and
+// secrets may be nil. entryText returns "" and an error if a value cannot be encoded as JSON.
 func entryText(e *lifecycle.Entry, secrets map[string]any, outputs string) (string, error) {
 	var text strings.Builder
 	owner, hint, failure := "", "", lifecycle.Failure{}

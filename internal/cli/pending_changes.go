@@ -22,7 +22,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// pendingFlags holds the flags of `pending-changes`. Either manifest and plan, or all and brokerConfig must be set.
+// A pendingFlags holds the flags of `pending-changes`. Either manifest and plan must be set, to check one service
+// instance, or all and brokerConfig, and optionally manifests, to check all instances of a broker. The zero value and
+// every other combination of these five is a usage error of the command; asJSON is independent of them.
 type pendingFlags struct {
 	// manifest and plan are the files of the deployed manifest and of the plan of a single service instance.
 	manifest, plan string
@@ -34,8 +36,16 @@ type pendingFlags struct {
 	asJSON                  bool
 }
 
-// newPending returns the command `pending-changes`, which previews the changes that the next update or upgrade would
-// make, of one service instance or of all. It changes nothing.
+// newPending returns the command `pending-changes`, which prints the changes that the next update or upgrade would make
+// to one service instance (--manifest and --plan) or to all instances of a broker (--all and --broker-config,
+// optionally with --manifests), as text or with --json as JSON. It generates manifests and lets OpenTofu plan. It
+// deploys and applies nothing, but reading a state of OpenTofu stores one that an earlier run could not store, and
+// deletes an empty workspace.
+//
+// Any other combination of these flags is a usageError. The command returns another error if the configuration, a pak
+// or a file cannot be read, if an instance cannot be checked, even if others have pending changes, if the context ends,
+// or if the output cannot be written. Otherwise it returns errFindings if an instance has pending changes, and nil if
+// none has.
 func newPending(streams Streams) *cobra.Command {
 	var p pendingFlags
 	command := &cobra.Command{
@@ -81,10 +91,15 @@ The command uses the adapter's configuration: run it on the broker's VM, or set 
 	return command
 }
 
-// checkOne checks the service instance of --manifest and --plan, and writes its pending changes to standard output, as
-// text or as a JSON list, and their number to standard error. It returns errFindings if there are any, and another
-// error if a file cannot be read, if the output cannot be written, or if the instance cannot be checked; see
-// preview.Changes.
+// checkOne checks the service instance whose deployed manifest is in the file of --manifest and whose plan is, as JSON,
+// in the file of --plan. It writes the pending changes to standard output, as text or as a JSON list, which may be
+// empty, and their number to standard error. Secrets are masked. It deploys and applies nothing, but reading a state of
+// OpenTofu stores one that an earlier run could not store, and deletes an empty workspace; see preview.Changes.
+//
+// checkOne returns errFindings if there are pending changes, and nil if there are none. It returns another error if a
+// file cannot be read, if the adapter's configuration is invalid, if any of its paks cannot be read, if the manifest or
+// the plan is invalid, if the manifest cannot be generated again, if the state of OpenTofu cannot be read or OpenTofu
+// cannot plan, if ctx ends, or if the output cannot be written.
 func (p *pendingFlags) checkOne(ctx context.Context, streams Streams) error {
 	deployed, err := ctxio.ReadFile(ctx, p.manifest)
 	if err != nil {
@@ -106,15 +121,18 @@ func (p *pendingFlags) checkOne(ctx context.Context, streams Streams) error {
 	return findingsError(len(changes) > 0)
 }
 
-// valueNames are the words that a text uses for the deployed and for the generated value of a change.
+// A valueNames holds the labels of the two values of a change in a text, such as "deployed" and "generated", or the
+// names of two plans that are compared. The zero value has no labels.
 type valueNames struct{ deployed, generated string }
 
 // deployedAndGenerated are the names of the values of pending changes.
 var deployedAndGenerated = valueNames{"deployed", "generated"} //nolint:gochecknoglobals // a constant
 
-// changesText returns changes as text of several lines each, or "" if there are none. Every line starts with indent.
-// names are the names of the two values. Instead of the values, a change of a secret or of OpenTofu's resources has one
-// line that describes it. A change without a reason has no line for it.
+// changesText returns the text for a list of changes, or "" if it is empty. Each change has a line with its path,
+// followed by lines with its two values as JSON, its effect, and its reason unless that is empty. names are the labels
+// of the two values. A change of a secret or of OpenTofu's resources has one descriptive line instead of the values.
+// Every line begins with indent, which is usually spaces or "", and ends with a line break. Secrets in changes must
+// already be masked.
 func changesText(indent string, names valueNames, changes []manifestdiff.Change) string {
 	width := max(len("generated"), len(names.deployed), len(names.generated)) + len(":")
 	var out strings.Builder
@@ -143,8 +161,10 @@ func changesText(indent string, names valueNames, changes []manifestdiff.Change)
 // checksAtOnce is the number of service instances that are checked at the same time.
 const checksAtOnce = 8
 
-// A pendingInstance is the result of checking one service instance, and an element of the JSON of `pending-changes
-// --all`.
+// A pendingInstance is the result of checking one service instance for pending changes, and an element of the list
+// "instances" in the JSON of `pending-changes --all`. It contains the name of the instance and its plan, and either the
+// pending changes with their worst effect or the reason why the instance cannot be checked. The zero value is an
+// instance without a name that has no changes.
 type pendingInstance struct {
 	// Instance is the name of the deployment, or of the file that contains its manifest.
 	Instance string `json:"instance"`
@@ -162,7 +182,9 @@ type pendingInstance struct {
 	otherService, deleted bool
 }
 
-// commonChange is a change, or an error of checking an instance, that one or more service instances have in common.
+// A commonChange is a pending change, or an error of checking an instance, with the number of its occurrences in all
+// service instances. It is an element of the list "changes" in the JSON of `pending-changes --all`. Ids of instances
+// are replaced in its text, so that changes that differ only in ids are the same one. The zero value is not used.
 type commonChange struct {
 	// Instances is the number of service instances that have the change. An instance counts several times if several of
 	// its changes differ only in ids.
@@ -172,8 +194,8 @@ type commonChange struct {
 	Change string `json:"change"`
 }
 
-// A manifestSource reads the deployed manifests of all service instances from the directory of --manifests or from the
-// broker's Director.
+// A manifestSource lists the service instances of a broker and reads their deployed manifests. The manifests are the
+// files in the directory of --manifests, or those that the broker's Director returns. The zero value is not usable.
 type manifestSource struct {
 	// list returns the names of all service instances: those of the files in the directory, or those of their
 	// deployments.
@@ -182,10 +204,11 @@ type manifestSource struct {
 	read func(ctx context.Context, name string) (string, error)
 }
 
-// manifestSource returns the source that the flags choose. It is a directory with --manifests, and otherwise the
-// Director, of whose deployments only those of service instances are listed. Without --manifests, it returns an error
-// if the broker's configuration lacks the address or the credentials of the Director. It reads neither the directory
-// nor the Director.
+// manifestSource returns the source of the deployed manifests: the directory of --manifests, or without this flag the
+// Director in broker, the broker's configuration. Of the Director's deployments, only those whose names begin with
+// "service-instance_" are listed. With --manifests it never fails. Without, it returns nil and an error if the address,
+// the credentials or the CA certificate of the Director are missing or malformed; a CA certificate is optional. It
+// reads neither the directory nor the Director.
 func (p *pendingFlags) manifestSource(broker *odb.BrokerConfig) (*manifestSource, error) {
 	if p.manifests != "" {
 		return directorySource(p.manifests), nil
@@ -202,9 +225,9 @@ func (p *pendingFlags) manifestSource(broker *odb.BrokerConfig) (*manifestSource
 	return &manifestSource{list: list, read: client.Manifest}, nil
 }
 
-// brokerDirector returns a client of the broker's Director, without sending a request. It returns an error if the
-// address or the credentials of the Director in the broker's configuration are missing or malformed, or if its
-// certificates cannot be read.
+// brokerDirector returns a client for the BOSH Director in the configuration of the on-demand broker, which must not be
+// nil. It sends no request. It returns nil and an error if the URL or the credentials of the Director are missing or
+// malformed, or if the CA certificate is set and contains no certificate.
 func brokerDirector(broker *odb.BrokerConfig) (*director.Client, error) {
 	user, uaa := broker.Bosh.Authentication.Basic, broker.Bosh.Authentication.UAA.Client
 	client, err := director.New(&director.Config{
@@ -217,8 +240,10 @@ func brokerDirector(broker *odb.BrokerConfig) (*director.Client, error) {
 	return client, nil
 }
 
-// directorySource returns a source for the files in a directory. The names of the instances are those of the files.
-// directorySource does not read the directory; the functions of the source return the errors of reading it or a file.
+// directorySource returns a source whose service instances are the files in a directory, except subdirectories. The
+// name of an instance is the name of its file, such as "redis.yml", and its manifest is the content. directorySource
+// does not access the directory, and so never fails. The functions of the source return an error if the directory or
+// the file cannot be read.
 func directorySource(dir string) *manifestSource {
 	list := func(context.Context) (names []string, err error) {
 		files, err := os.ReadDir(dir)
@@ -236,10 +261,16 @@ func directorySource(dir string) *manifestSource {
 	return &manifestSource{list: list, read: read}
 }
 
-// checkAll checks all service instances and reports the results; see report for the output and the errors. Progress is
-// written to standard error. checkAll also returns an error if the configuration of the broker or that of the adapter
-// cannot be used, if any pak cannot be read, if the names of the instances cannot be read, or if ctx ends; nothing is
-// reported then. An instance that cannot be checked does not prevent the check of others.
+// checkAll checks all service instances of the broker in the file of --broker-config, eight at a time, and writes the
+// results to standard output, as text or JSON, and the progress and a summary to standard error. It deploys and applies
+// nothing, but reading a state of OpenTofu stores one that an earlier run could not store, and deletes an empty
+// workspace. An instance that cannot be checked does not prevent the checks of the others. Instances of other services,
+// and those that were deleted during the check, are only counted in the summary.
+//
+// checkAll returns an error without results if the configuration of the broker or the adapter cannot be used, if any
+// pak cannot be read, if the instances cannot be listed, or if ctx ends. Otherwise it returns an error if an instance
+// could not be checked or the output cannot be written, errFindings if an instance has pending changes, and nil if none
+// has.
 func (p *pendingFlags) checkAll(ctx context.Context, streams Streams) error {
 	broker, err := odb.ReadBrokerConfig(p.brokerConfig)
 	if err != nil {
@@ -283,9 +314,10 @@ func (p *pendingFlags) checkAll(ctx context.Context, streams Streams) error {
 	return p.report(streams, results)
 }
 
-// markDeleted sets deleted for the results with an error whose instances the source no longer lists: they were deleted
-// while the others were checked. It leaves out instances of other services. It lists the source only if there is such
-// an error. If the source cannot be listed again, no result is changed, so that the errors are reported.
+// markDeleted sets the field deleted of each result that has an error if source no longer lists its instance, because
+// the instance was deleted while the others were checked. Results of instances of other services are not changed. It
+// lists the source only if there is such an error. If the source cannot be listed, it changes no result, so that the
+// errors are reported.
 func markDeleted(ctx context.Context, source *manifestSource, results []pendingInstance) {
 	failed := func(one pendingInstance) bool { return one.Error != "" && !one.otherService }
 	if !slices.ContainsFunc(results, failed) {
@@ -300,10 +332,12 @@ func markDeleted(ctx context.Context, source *manifestSource, results []pendingI
 	}
 }
 
-// report writes the counts and the results of instances to standard output, and a summary to standard error. Instances
-// of other services and deleted instances are left out, and in the text also instances without pending changes. report
-// changes the order of results. It returns an error if an instance could not be checked or the output cannot be
-// written, and otherwise errFindings if an instance has pending changes.
+// report writes the results of checking instances to standard output, as text or with --json as JSON, and a summary to
+// standard error. Instances of other services and deleted instances are only counted in the summary; report removes
+// them from results in place, so the caller must not use results afterwards. The text lists only instances with pending
+// changes or errors, and has the number of the others; the JSON lists all remaining instances. report returns an error
+// if the output cannot be written or an instance could not be checked, otherwise errFindings if an instance has pending
+// changes, and otherwise nil.
 func (p *pendingFlags) report(streams Streams, results []pendingInstance) error {
 	all := len(results)
 	results = slices.DeleteFunc(results, func(one pendingInstance) bool { return one.otherService })
@@ -321,7 +355,7 @@ func (p *pendingFlags) report(streams Streams, results []pendingInstance) error 
 	summary := fmt.Sprintf("%s, %d with pending changes, %d with errors; %d of other services left out",
 		counted(len(results), "instance"), len(results)-effects[manifestdiff.NoEffect]-unknown, unknown, otherServices)
 	if deleted > 0 {
-		summary += fmt.Sprintf(", %d deleted meanwhile", deleted)
+		summary += fmt.Sprintf(", %d deleted in the meantime", deleted)
 	}
 	say(streams, summary)
 	if unknown > 0 {
@@ -333,10 +367,11 @@ func (p *pendingFlags) report(streams Streams, results []pendingInstance) error 
 // guidPattern matches the ids and the deployments of service instances, by which otherwise equal changes differ.
 var guidPattern = regexp.MustCompile(`service-instance_[\w-]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// summarizeChanges returns the number of instances with each effect, and all changes and errors with the number of
-// instances that have them, sorted by their effects, worst first, and then by that number, largest first. In the texts
-// of changes, "GUID" replaces the ids and the deployments of instances, so that changes that differ only in these are
-// the same one.
+// summarizeChanges counts the results of checking instances. effects is the number of instances by their worst effect;
+// effects that no instance has are missing. changes are the distinct changes and errors, each with the number of its
+// occurrences, which counts an instance several times if its changes differ only in ids. They are sorted by effect,
+// worst first (an error is the worst), then by that number, largest first, and then by their first occurrence. In their
+// texts, "GUID" replaces ids and the names of deployments. Neither result is nil.
 func summarizeChanges(results []pendingInstance) (effects map[manifestdiff.Effect]int, changes []commonChange) {
 	effects, changes = map[manifestdiff.Effect]int{}, []commonChange{}
 	indexes := map[commonChange]int{} // of changes; in the keys, Instances is 0
@@ -363,8 +398,10 @@ func summarizeChanges(results []pendingInstance) (effects map[manifestdiff.Effec
 	return effects, changes
 }
 
-// pendingText returns the counts of summarizeChanges as text, the worst effect first, followed by the changes of each
-// instance that has any, and the error of each that could not be checked, in the order of results.
+// pendingText returns the text of `pending-changes --all`. It begins with a line for each effect with the number of
+// instances, worst effect first, and a line for each change in the order of changes; see summarizeChanges for both. A
+// paragraph for each instance that has changes or could not be checked follows, in the order of results, with its
+// error, a note if its plan was guessed, and its changes. The text is "" if results is empty.
 func pendingText(results []pendingInstance, effects map[manifestdiff.Effect]int, changes []commonChange) string {
 	var text strings.Builder
 	for _, effect := range slices.Backward(slices.Sorted(maps.Keys(effects))) {

@@ -15,9 +15,16 @@ import (
 	"service-adapter/internal/operate/prepare"
 )
 
-// newPrepare returns the command `prepare`, which checks the configuration and all paks, initialises OpenTofu for the
-// templates of the paks in a directory, and prints a line for each prepared template. A fault of the configuration or a
-// pak is written to standard error and exits with exitFindings; a state backend that does not answer is a warning.
+// newPrepare returns the command `prepare`, which checks the configuration and all paks, initialises OpenTofu in the
+// directory --dir for the templates of the paks that are directories, and prints a line for each prepared template.
+// --dir must be an absolute path; its default is prepared_dir of the configuration, and a missing or relative path is a
+// usageError. Every other error of the check or the preparation is written to standard error and exits with
+// exitFindings. A failed write to standard output is another error.
+//
+// Some faults are only warnings on standard error: a pak is a zip file, the state backend does not respond, damaged
+// binaries were unpacked again, or requests will be rejected because of the configuration. The templates that were not
+// initialised are then initialised when they are first used. Those that are left because the state backend does not
+// respond are tried out, and have a line in the output as well.
 func newPrepare(streams Streams) *cobra.Command {
 	var dir string
 	command := &cobra.Command{
@@ -56,11 +63,20 @@ warning, and templates that could not be initialised are initialised when they a
 	return command
 }
 
-// checkAndPrepare checks the configuration and all its paks, and prepares the templates of the paks in the directory
-// dir. "" means prepared_dir of the configuration. It returns a usageError if there is no directory or its path is
-// relative, and another error if the configuration is invalid, if `pak validate` finds an error in a pak, or if a
-// template cannot be prepared. A state backend that does not answer is a warning in the result, which must not be used
-// after an error. See prepare.Run.
+// checkAndPrepare checks the adapter's configuration and all its paks, and then initialises OpenTofu in the directory
+// dir for the templates of the paks that are directories; see prepare.Run. dir must be an absolute path; "" means
+// prepared_dir of the configuration. command supplies only the context.
+//
+// Success does not mean that every template is initialised. A pak that is a zip file is not prepared, and if the state
+// backend does not respond, templates may be left to their first use. Each of these cases is a warning in the result,
+// which also contains warnings about the configuration and about damaged binaries of zip files that were unpacked
+// again.
+//
+// The error is a usageError if neither dir nor the configuration names a directory, or if its path is relative. It is
+// another error if the configuration is invalid, if a pak cannot be read or `pak validate` finds an error in it, if the
+// binaries of a pak differ from its lock or from those of an earlier call, if the settings of the state backend are
+// rejected, if a template cannot be initialised, if dir or a directory of the cache or the local state backend cannot
+// be written, or if the context ends. The result must not be used after an error.
 func checkAndPrepare(command *cobra.Command, streams Streams, dir string) (*prepare.Result, error) {
 	settings, _, err := config.Load(streams.Getenv)
 	if err != nil {
@@ -81,8 +97,9 @@ func checkAndPrepare(command *cobra.Command, streams Streams, dir string) (*prep
 	return prepare.Run(command.Context(), streams.Process(), dir)
 }
 
-// pakError returns an error if the diagnostics of the pak at path contain errors, and nil otherwise. Its message is one
-// line with the first error and the number of the others, because it is written to the log of a BOSH job.
+// pakError returns an error if the diagnostics of the pak at path contain errors, and nil if they contain only warnings
+// and notices or are empty. The message names the path, the first error and the number of the others, on one line
+// unless the text of that error has line breaks, because the log of a BOSH job receives it. The pak is not read.
 func pakError(path string, diagnostics []diag.Diagnostic) error {
 	failures, more := errorsOf(diagnostics), ""
 	if len(failures) == 0 {
@@ -91,5 +108,5 @@ func pakError(path string, diagnostics []diag.Diagnostic) error {
 	if len(failures) > 1 {
 		more = fmt.Sprintf("; and %s more, see service-adapter pak validate", counted(len(failures)-1, "error"))
 	}
-	return fmt.Errorf("pak %s is wrong: %s%s", path, failures[0].String(), more)
+	return fmt.Errorf("pak %s is invalid: %s%s", path, failures[0].String(), more)
 }

@@ -23,8 +23,10 @@ import (
 // defaultPort is the port on which Directors listen.
 const defaultPort = "25555"
 
-// A Config is the address and the credentials of a Director. It must contain either a client of the Director's UAA or,
-// for a Director without UAA, a user.
+// A Config is the address and the credentials of a Director, as they are in the operator's YAML, and the DNS addresses
+// that DNSAddresses returns. It must contain the URL and either a client of the Director's UAA or, for a Director
+// without UAA, a user. With an empty CACert, the certificates of the system verify the Director and its UAA. The zero
+// value is invalid.
 type Config struct {
 	// URL is https://HOST:25555. The scheme and the port may be omitted.
 	URL string `yaml:"url"`
@@ -42,16 +44,17 @@ type Config struct {
 	BindingDNS []BindingDNS `yaml:"binding_with_dns"`
 }
 
-// host returns HOST:PORT of the Director, with defaultPort if the URL has no port. It returns an error without secrets
-// if the URL is missing or malformed, or if the configuration does not contain exactly one complete pair of
-// credentials. A URL with another scheme than https, with a path or with credentials is malformed.
+// host returns HOST:PORT of the Director, with defaultPort, 25555, if the URL has no port. The scheme https:// of the
+// URL and a final slash are optional. host returns an error without secrets if the URL is missing or malformed, or
+// unless one of the two pairs of credentials is complete and the other one is empty. A URL with another scheme than
+// https, with a path, a query or credentials is malformed.
 func (c *Config) host() (string, error) {
 	client, user := c.ClientID != "" && c.ClientSecret != "", c.Username != "" && c.Password != ""
 	switch {
 	case c.URL == "":
 		return "", errors.New("url is missing")
 	case c.ClientID+c.ClientSecret != "" && c.Username+c.Password != "", !client && !user:
-		return "", errors.New("either client_id and client_secret or username and password must be given")
+		return "", errors.New("either client_id and client_secret or username and password must be set")
 	}
 	address := c.URL
 	if !strings.Contains(address, "://") {
@@ -69,8 +72,8 @@ func (c *Config) host() (string, error) {
 	return net.JoinHostPort(parsed.Hostname(), port), nil
 }
 
-// roots returns the certificates of the configuration, or nil if those of the system must be used. It returns an error
-// if ca_cert contains no certificate in PEM.
+// roots returns the certificates in CACert, or nil without an error if CACert is blank, so that the certificates of the
+// system must be used. It returns an error if CACert is not blank and contains no certificate in PEM.
 func (c *Config) roots() (*x509.CertPool, error) {
 	if strings.TrimSpace(c.CACert) == "" {
 		return nil, nil
@@ -90,8 +93,8 @@ const (
 	loginLasts     = time.Minute     // a login is repeated after this time
 )
 
-// A Client reads from one Director. It logs in when it needs to, and again after a minute. It is safe for concurrent
-// use. New returns one; the zero value cannot be used.
+// A Client reads from one Director. It logs in with its first request, and again with a request that comes more than a
+// minute after the last login. It is safe for concurrent use. New returns one; the zero value cannot be used.
 type Client struct {
 	config  Config
 	address string // https://HOST:PORT
@@ -102,15 +105,20 @@ type Client struct {
 	session chan session
 }
 
-// A session is the result of a login. Its zero value has expired, so that the next request logs in.
+// A session is the result of a login to the Director: a function that adds the credentials of the login, an access
+// token or a user name and password, to a request, and the time of the login. The session expires one minute after that
+// time, whatever the lifetime of the token is. The zero value has expired, so that the next request logs in; it has no
+// function.
 type session struct {
 	authorize func(*http.Request) // adds the credentials of the login to a request
 	began     time.Time
 }
 
-// New returns a new client. It sends no request. It returns an error without secrets if the URL or the credentials are
-// missing or malformed, or if CACert is set and contains no certificate. BindingDNS is not checked. The configuration
-// must not be nil; New copies it, so that later changes of its fields have no effect.
+// New returns a new client of the Director that the configuration describes. It sends no request. It returns nil and an
+// error without secrets if the URL is missing or malformed, if the credentials are neither a complete UAA client nor a
+// complete user or belong to both, or if CACert is not blank and contains no certificate. The form of the URL is
+// https://HOST:PORT; the scheme and the port are optional. BindingDNS is not checked. The configuration must not be
+// nil; New copies it, so that later changes of its fields have no effect.
 func New(config *Config) (*Client, error) {
 	host, err := config.host()
 	if err != nil {
@@ -138,8 +146,8 @@ func (c *Client) Address() string { return c.address }
 
 // Deployments returns the names of the deployments that the client or user may see, in the Director's order. It
 // includes deployments that are being created or deleted. The result is empty and not nil if there are none.
-// Deployments returns an error of one sentence without secrets if a request fails, or if the answer is not a list of
-// names.
+// Deployments returns nil and an error of one sentence without secrets if the login or the request fails, also because
+// ctx ends, or if the answer is not a list in which each deployment has a name.
 func (c *Client) Deployments(ctx context.Context) ([]string, error) {
 	var listed []struct {
 		Name string `json:"name"`
@@ -161,9 +169,10 @@ func (c *Client) Deployments(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Manifest returns the manifest of a deployment as the Director received it, with references to variables. It returns
-// an error if the deployment does not exist, if it has no manifest, because it has never succeeded, or if a request
-// fails. The error is one sentence without secrets.
+// Manifest returns the manifest of a deployment, in YAML as the Director received it, with references to variables such
+// as ((password)) instead of their values. deployment is the name of the deployment. Manifest returns "" and an error,
+// one sentence without secrets, if the deployment does not exist, if it has no manifest because it has never succeeded,
+// if the login or the request fails, also because ctx ends, or if the answer is not the expected JSON.
 func (c *Client) Manifest(ctx context.Context, deployment string) (string, error) {
 	var shown struct {
 		Manifest string `json:"manifest"`
@@ -176,9 +185,11 @@ func (c *Client) Manifest(ctx context.Context, deployment string) (string, error
 	return shown.Manifest, err
 }
 
-// get requests a path of the Director, which begins with a slash, with credentials. It logs in first if the session has
-// expired, and decodes the JSON response into answer, which is a pointer. what names the requested data in the error.
-// The errors are those of authorized and send, in one sentence without secrets.
+// get requests data from the Director with credentials, and decodes the JSON response into answer, which is a pointer.
+// path is the path of the URL, which begins with a slash, with its query. what names the requested data in the error,
+// such as "its deployments". get logs in first if the session has expired. It returns an error, one sentence without
+// secrets, if the login or the request fails, if the status is not 200, or if the response does not have the type of
+// answer.
 func (c *Client) get(ctx context.Context, path, what string, answer any) error {
 	authorize, err := c.authorized(ctx)
 	if err != nil {
@@ -190,10 +201,10 @@ func (c *Client) get(ctx context.Context, path, what string, answer any) error {
 	return nil
 }
 
-// authorized returns a function that adds credentials to a request. It logs in first if the session has expired.
-// Concurrent calls share one login: the others wait for it. If the context of a call ends while it waits, the call
-// returns an error that wraps the context's. If the login fails, each of the others tries it itself. See login for the
-// other errors.
+// authorized returns a function that adds credentials to a request. It logs in first if the last login is more than a
+// minute old. Concurrent calls share one login: the others wait for it. authorized returns nil and an error if ctx ends
+// while it waits, in which case the error wraps the context's, or if the login fails; see login. If the login fails,
+// each of the waiting calls tries it itself.
 func (c *Client) authorized(ctx context.Context) (func(*http.Request), error) {
 	select {
 	case current := <-c.session:
@@ -211,9 +222,10 @@ func (c *Client) authorized(ctx context.Context) (func(*http.Request), error) {
 	}
 }
 
-// login asks the Director for its kind of authentication, logs in, and returns a function that adds the credentials to
-// a request. It returns an error if the kind is neither uaa nor basic, if the configuration lacks the credentials of
-// that kind, or if a request fails. For basic authentication it does not check the credentials.
+// login asks the Director for its kind of authentication and returns a function that adds the credentials to a request.
+// For uaa it requests a token; for basic it sends no further request, so the credentials are not checked. login returns
+// an error without secrets if the kind is neither uaa nor basic, if the configuration lacks the credentials of that
+// kind, if a request fails, if the URL of the UAA is not an https URL, or if its response contains no token.
 func (c *Client) login(ctx context.Context) (authorize func(*http.Request), err error) {
 	var info struct {
 		Authentication struct {
@@ -243,14 +255,14 @@ func (c *Client) login(ctx context.Context) (authorize func(*http.Request), err 
 		return nil, fmt.Errorf("the Director %s does not use UAA: "+
 			"set username and password instead of client_id and client_secret", c.address)
 	default:
-		return nil, fmt.Errorf("the Director %s requires the authentication %q, not uaa or basic: is it a Director?",
-			c.address, kind)
+		return nil, fmt.Errorf("the Director %s requires the authentication %q, not uaa or basic: "+
+			"check that this is the URL of a Director", c.address, kind)
 	}
 }
 
-// token requests an access token for the client from a UAA, whose URL the Director names. The token is masked in later
-// errors of the Client. token returns an error if the URL is not https, if the request fails, or if the response
-// contains no token.
+// token requests an access token for the client of the configuration from a UAA. uaa is the URL of the UAA, as the
+// Director reports it. The token is masked in later errors of the Client. token returns "" and an error if the URL is
+// not an https URL with a host, if the request fails, or if the response contains no token.
 func (c *Client) token(ctx context.Context, uaa string) (string, error) {
 	parsed, err := url.Parse(uaa)
 	if err != nil || parsed.Scheme != "https" || parsed.Host == "" {
@@ -274,13 +286,15 @@ func (c *Client) token(ctx context.Context, uaa string) (string, error) {
 	return granted.Token, nil
 }
 
-// A message is the content of an HTTP request. The contentType is that of the body; both are "" without a body.
+// A message is the content of an HTTP request: its method, its complete URL, its body and the content type of the body.
+// The content type and the body are "" for a request without a body.
 type message struct{ method, url, contentType, body string }
 
-// send sends a request and decodes the JSON response into answer, which is a pointer. If answer is nil, any response
-// with a status of success is accepted and its body is ignored. authorize adds the credentials; it must not be nil.
-// send follows no redirects. It returns an error if the request fails, if the status is not 200, or if the response is
-// not the expected JSON or is longer than maxAnswer. The error contains neither the URL nor the secrets of the client.
+// send sends a request and decodes the JSON response into answer, which is a pointer. authorize adds the credentials to
+// the request; it must not be nil. send follows no redirects. It returns an error if the request fails, for example
+// because ctx or the time limit of two minutes ends, or if the status is not 200. It also returns an error if the
+// response is not JSON of the type of answer, or is longer than maxAnswer. If answer is nil, any status from 200 to 299
+// is accepted and the body is ignored. The error contains neither the URL nor the secrets of the client.
 func (c *Client) send(ctx context.Context, content message, authorize func(*http.Request), answer any) error {
 	request, err := http.NewRequestWithContext(ctx, content.method, content.url, strings.NewReader(content.body))
 	if err != nil {
@@ -315,9 +329,10 @@ func (c *Client) send(ctx context.Context, content message, authorize func(*http
 	return nil
 }
 
-// refusal describes a response with a status that is not accepted, with its body, in one line and with the secrets of
-// the client masked. It includes the reason that a Director or a UAA states in JSON, shortened to 200 characters. The
-// pages of proxies are not quoted.
+// refusal returns the text for a response with a status that is not accepted, such as "it answered 404 Not Found:
+// Deployment 'd' doesn't exist". The reason after the colon is the description that a Director or a UAA states in the
+// JSON body, in one line, shortened to 200 characters and with the secrets of the client masked. The reason is left out
+// if body contains none, so the pages of proxies are not quoted.
 func (c *Client) refusal(response *http.Response, body []byte) string {
 	var reason struct {
 		Director string `json:"description"`

@@ -207,7 +207,7 @@ var _ = Describe("A Director", func() {
 		Entry("no names", "GET /deployments", says(200, `[{"nome":"cf"}]`),
 			"the answer contains a deployment without a name"),
 		Entry("another service", "GET /info", says(200, `{}`),
-			`requires the authentication "", not uaa or basic: is it a Director\?`),
+			`requires the authentication "", not uaa or basic: check that this is the URL of a Director`),
 		Entry("no UAA", "GET /info", says(200, `{"user_authentication":{"type":"uaa","options":{}}}`),
 			`names "" as its UAA, which is not an https URL`),
 		Entry("a UAA in the clear", "GET /info",
@@ -347,4 +347,4 @@ var _ = Describe("The configuration", func() {
 	)
 })
 
-const credentials = "either client_id and client_secret or username and password must be given"
+const credentials = "either client_id and client_secret or username and password must be set"

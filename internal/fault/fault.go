@@ -25,8 +25,9 @@ var (
 	ErrBindingExists = errors.New("binding already exists")
 )
 
-// A UserError is an error with a message that is safe and useful for the end user. The end user sees no text of any
-// other error, except for the BudgetError. Err is the detail for the operator.
+// A UserError is an error with a message that is safe and useful for the end user. It also states whether only the
+// operator can fix the cause, and may wrap an error with the detail for the operator, which the end user does not see.
+// The end user sees the text of no other error, except of a BudgetError.
 type UserError struct {
 	// Message is one sentence without secrets, for the end user.
 	Message string
@@ -36,9 +37,10 @@ type UserError struct {
 	Err error
 }
 
-// Operatorf returns a *UserError with a formatted message, for a cause that only the operator can fix, such as a
-// missing release. UserMessage shows the message to the end user as well, so it must not contain secrets. The error has
-// no operator detail and wraps no other error; the verb %w is not supported.
+// Operatorf returns a *UserError whose message is formatted from format and args as by fmt.Sprintf, for a cause that
+// only the operator can fix, such as a missing release. UserMessage shows the message to the end user as well, after a
+// request to contact the operator, so it must not contain secrets. The error has no operator detail and wraps no other
+// error; the verb %w is not supported.
 func Operatorf(format string, args ...any) error {
 	return &UserError{Message: fmt.Sprintf(format, args...), Operator: true}
 }
@@ -47,16 +49,19 @@ func Operatorf(format string, args ...any) error {
 // services SDK use the same words.
 const contactOperator = "Contact your operator, service configuration issue occurred: "
 
-// Userf returns a *UserError with a formatted message for a cause that the end user can fix. The error has no operator
-// detail and wraps no other error; the verb %w is not supported.
+// Userf returns a *UserError whose message is formatted from format and args as by fmt.Sprintf, for a cause that the
+// end user can fix. UserMessage shows the message to the end user, so it must not contain secrets. The error has no
+// operator detail and wraps no other error; the verb %w is not supported.
 func Userf(format string, args ...any) error {
 	return &UserError{Message: fmt.Sprintf(format, args...)}
 }
 
 // UserMessage returns the text that the end user may read about an error: the message of the UserError that err is or
-// wraps. If errors are joined, it contains each distinct message once, separated by semicolons. Messages of causes that
-// only the operator can fix come last, after a request to contact the operator. UserMessage returns "" if err is nil or
-// contains no UserError. It does not consider BudgetError, which has a UserMessage of its own.
+// wraps. If err joins errors, it contains the messages of all their UserErrors, separated by "; ". The messages for the
+// end user come first, and those of causes that only the operator can fix come last, after the words "Contact your
+// operator, service configuration issue occurred: "; each of the two lists contains a message once. The message of a
+// UserError that another UserError wraps is left out. UserMessage returns "" if err is nil or contains no UserError. It
+// does not consider BudgetError, which has a UserMessage of its own.
 func UserMessage(err error) string {
 	var messages, operators []string
 	for _, userErr := range userErrors(err) {
@@ -74,14 +79,16 @@ func UserMessage(err error) string {
 	return strings.Join(messages, "; ")
 }
 
-// OnlyForOperator reports whether an error contains no UserError that the end user can fix. It returns true for an
-// error without any UserError, and for nil. A UserError that another UserError wraps is ignored.
+// OnlyForOperator reports whether an error contains no UserError that the end user can fix: none, or only those whose
+// field Operator is true. It therefore returns true for an error without any UserError, and for nil. A UserError that
+// another UserError wraps is ignored.
 func OnlyForOperator(err error) bool {
 	return !slices.ContainsFunc(userErrors(err), func(e *UserError) bool { return !e.Operator })
 }
 
-// userErrors returns the UserErrors in the tree of an error and the errors that it wraps, without those that another
-// UserError wraps. It returns nil if there are none, and for a nil error.
+// userErrors returns the UserErrors in the tree of an error and the errors that it wraps or joins, in the order of the
+// tree, without those that another UserError wraps. It returns nil if the tree contains no UserError, and for a nil
+// error.
 func userErrors(err error) []*UserError {
 	switch e := err.(type) { //nolint:errorlint // this walks the tree as errors.As does, but collects all matches
 	case *UserError:
@@ -99,7 +106,8 @@ func userErrors(err error) []*UserError {
 	}
 }
 
-// Error returns the message, followed by the operator's detail if there is any. It is for the operator.
+// Error returns the message for the end user, followed by ": " and the operator's detail if the error has one. The text
+// may contain details that the end user must not see, so it is for the operator.
 func (e *UserError) Error() string {
 	if e.Err == nil {
 		return e.Message
@@ -107,11 +115,12 @@ func (e *UserError) Error() string {
 	return e.Message + ": " + e.Err.Error()
 }
 
-// Unwrap returns the operator's detail, which may be nil.
+// Unwrap returns the error that is the operator's detail, or nil if the UserError has none.
 func (e *UserError) Unwrap() error { return e.Err }
 
-// A BudgetError means that a command used up the time that the configuration allows it. errors.Is reports it as equal
-// to context.DeadlineExceeded.
+// A BudgetError means that a command used up the time that the configuration allows it: the budget of a request or the
+// limit of an errand. It contains this time, which of the two it is and, if a part of it was reserved for undoing the
+// work, the time that was available for the work itself. errors.Is reports it as equal to context.DeadlineExceeded.
 type BudgetError struct {
 	// Budget is the whole time of the command.
 	Budget time.Duration
@@ -122,25 +131,30 @@ type BudgetError struct {
 	Errand bool
 }
 
-// Error returns the message for the operator: which limit was reached and how to raise it.
+// Error returns the message for the operator, in one line: which limit was reached, its duration, and the setting to
+// raise, which is errand_limit if Errand is set and otherwise budget. The message about a budget also contains Work,
+// unless it is 0.
 func (e *BudgetError) Error() string {
 	if e.Errand {
-		return fmt.Sprintf("the errand_limit of %s is used up: raise it in the adapter's configuration; "+
-			"a repeated errand continues the work", e.Budget)
+		return fmt.Sprintf("the errand_limit of %s is used up: raise it in the adapter's configuration; a repeated "+
+			"errand continues the work", e.Budget)
 	}
 	part := ""
 	if e.Work > 0 {
-		part = fmt.Sprintf(", of which %s are for the work and the rest for undoing it,", e.Work.Round(time.Second/10))
+		part = fmt.Sprintf(", of which %s are for the work and the rest for its rollback,",
+			e.Work.Round(time.Second/10))
 	}
 	return fmt.Sprintf("the budget of %s%s is used up: raise `budget` in the adapter's configuration, "+
 		"below the time that the platform allows for a request, or reduce the work of the template", e.Budget, part)
 }
 
-// Is reports whether target is context.DeadlineExceeded, for errors.Is.
+// Is reports whether target is context.DeadlineExceeded. errors.Is calls it, so that a BudgetError counts as that
+// error.
 func (*BudgetError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// UserMessage returns the message for the end user: complete sentences that need no further text. They call Budget the
-// time of a request, even if Errand is set.
+// UserMessage returns the message for the end user: two complete sentences that state the time and ask the end user to
+// try again later and, if that fails, to inform the operations team. They call Budget the time of a request, even if
+// Errand is set.
 func (e *BudgetError) UserMessage() string {
 	return fmt.Sprintf("The service did not finish within the %s that it has for a request. Try again later, "+
 		"and tell your operations team if it happens again.", e.Budget)

@@ -10,7 +10,9 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// An Exposure is a variable whose value becomes a part of a command line, which all users of a machine may read.
+// An Exposure states that the value of a variable becomes a part of a command line, which all users of a machine may
+// read. It contains the name of the variable, the name of the argument with the command line, and the position of the
+// argument's expression.
 type Exposure struct {
 	Variable string // NAME of var.NAME
 	Argument string // the argument with the command line: command, interpreter, program, or one of lifecycle_commands
@@ -18,10 +20,15 @@ type Exposure struct {
 }
 
 // Exposures returns the variables whose values become parts of the command lines in the resources and data sources of a
-// template, directly or by local values, in the order of the names of the files. Each argument with a command line
-// lists a variable once. files maps the names of the template's files to their texts. Conditions, comparisons and
-// functions that do not show the value, such as sha256, do not count, and neither does what a command reads from its
-// environment. The result is nil if there are none.
+// template, either directly or by local values. files maps the names of the template's files to their texts. A command
+// line is an argument command, interpreter or program, or any argument of a block lifecycle_commands. The result is in
+// the order of the file names, then of the blocks; each argument lists a variable once. The result is nil if there are
+// none. Files with syntax errors are read as far as possible, without an error.
+//
+// Exposures follows references var.NAME and local.NAME in interpolations, parentheses, lists, values of objects,
+// results of conditions, and arguments of functions. It does not follow the arguments of functions that do not show the
+// value, such as sha256, nor conditions and other kinds of expressions, such as comparisons and for expressions. Values
+// that a command reads from its environment do not count.
 func Exposures(files map[string]string) []Exposure {
 	names := slices.Sorted(maps.Keys(files))
 	in := exposureSearch{locals: map[string]hclsyntax.Expression{}}
@@ -41,17 +48,22 @@ func Exposures(files map[string]string) []Exposure {
 			}
 		}
 	}
-	return in.found
+	return in.exposures
 }
 
-// An exposureSearch collects the exposures of a template.
+// An exposureSearch collects the exposures of a template. It contains the expressions of all local values of the
+// template by name, and the exposures so far. In the zero value, the template has no local values, so that references
+// to them are ignored.
 type exposureSearch struct {
-	locals map[string]hclsyntax.Expression
-	found  []Exposure
+	locals    map[string]hclsyntax.Expression
+	exposures []Exposure
 }
 
-// block appends the exposures in a block and in the blocks within it to s.found. The block must be in a resource or
-// data source.
+// block appends the exposures in a block and in the blocks within it to s.exposures: for each argument with a command
+// line, one for each variable whose value becomes a part of the argument's value, directly or by the local values in
+// s.locals, which must be set before. Variables that the argument only hashes or compares do not count; see shown. An
+// argument with a command line is command, interpreter or program, or any argument of a block lifecycle_commands. The
+// block must be a resource or data source, or a block within one.
 func (s *exposureSearch) block(block *hclsyntax.Block) {
 	for _, name := range slices.Sorted(maps.Keys(block.Body.Attributes)) {
 		if block.Type != commandBlock && !slices.Contains(commandArguments, name) {
@@ -60,7 +72,7 @@ func (s *exposureSearch) block(block *hclsyntax.Block) {
 		expression := block.Body.Attributes[name].Expr
 		for _, variable := range s.shown(expression, nil) {
 			at := expression.Range()
-			s.found = append(s.found, Exposure{Variable: variable, Argument: name, Pos: position(&at, "")})
+			s.exposures = append(s.exposures, Exposure{Variable: variable, Argument: name, Pos: position(&at, "")})
 		}
 	}
 	for _, inner := range block.Body.Blocks {
@@ -68,8 +80,10 @@ func (s *exposureSearch) block(block *hclsyntax.Block) {
 	}
 }
 
-// shown returns the names of the variables whose values become a part of the value of an expression, sorted, each once.
-// seen are the local values that are being evaluated already.
+// shown returns the names of the variables, NAME of var.NAME, whose values become a part of the value of an expression,
+// directly or by local values. The names are sorted, each once; the result is nil if there are none. seen contains the
+// names of the local values that are being followed already and must not be followed again, so that a cycle of local
+// values ends; it is nil for the first call. References to undeclared local values are ignored.
 func (s *exposureSearch) shown(expression hclsyntax.Expression, seen []string) []string {
 	var names []string
 	for _, traversal := range shownTraversals(expression) {
@@ -95,9 +109,11 @@ var concealing = []string{ //nolint:gochecknoglobals // a constant table
 	"can", "filemd5", "length", "md5", "sha1", "sha256", "sha512", "base64sha256", "base64sha512",
 }
 
-// shownTraversals returns the references whose values become a part of the value of an expression. They are references
-// themselves, and those in interpolations, parentheses, lists, values of objects, both results of a condition, and
-// arguments of functions that are not concealing. Expressions of other kinds, such as comparisons, have none.
+// shownTraversals returns the references, such as var.size or local.name, whose values become a part of the value of an
+// expression. They are an expression that is itself a reference, and those in interpolations, parentheses, lists,
+// values of objects, both results of a condition, and arguments of functions, except the functions in concealing, such
+// as sha256. Expressions of other kinds, such as comparisons, for expressions, splats and computed indexes, have none.
+// The references are in source order and may be repeated; the result is nil if there are none.
 func shownTraversals(expression hclsyntax.Expression) []hcl.Traversal {
 	var parts []hclsyntax.Expression
 	switch e := expression.(type) {

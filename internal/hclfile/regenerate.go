@@ -18,8 +18,9 @@ import (
 // RegeneratedFile is the file that is generated again after an import.
 const RegeneratedFile = "main.tf"
 
-// A Regeneration is the input of Regenerate: a template and its state after the imports of an action. State and Schemas
-// must be set. Without Resources, the new main.tf is empty. Delete, Add and Mappings may be empty.
+// A Regeneration is the input of Regenerate: the files of a template, the addresses of the imported resources, the
+// state and the schemas of the providers as JSON, and the three lists of the import action. State and Schemas must be
+// set. Without Resources, the new main.tf is empty. Files, Delete, Add and Mappings may be empty.
 type Regeneration struct {
 	// Files are the files of the template, name → text. Only main.tf is replaced. The others are checked, because they
 	// must not define an imported resource.
@@ -34,7 +35,10 @@ type Regeneration struct {
 	Add, Mappings []Mapping
 }
 
-// A Mapping is an entry of import_parameter_mappings or import_parameters_to_add. TFVariable and Parameter must be set.
+// A Mapping is an entry of import_parameter_mappings or import_parameters_to_add. TFVariable is the bare name of an
+// attribute in a mapping, and "type.name.attribute" in an addition. Parameter is the HCL expression that becomes the
+// value, such as "var.size" or "10"; a bare name is that of a variable. Both must be set. Pos is the position of the
+// entry in the service definition; Regenerate and CheckImport do not use it.
 type Mapping struct {
 	// TFVariable is the bare name of an attribute in a mapping, "type.name.attribute" in an addition.
 	TFVariable string
@@ -44,7 +48,9 @@ type Mapping struct {
 	Pos diag.Pos
 }
 
-// A Regenerated is the result of Regenerate.
+// A Regenerated is the result of Regenerate: the new text of main.tf, the imported values that became variables, the
+// names of those that are sensitive, and warnings without values. The next apply must pass the values, because
+// otherwise it would change the resources.
 type Regenerated struct {
 	// Main is the new text of main.tf.
 	Main string
@@ -60,20 +66,27 @@ type Regenerated struct {
 }
 
 // Regenerate generates main.tf from the imported resources. The file has one block for each resource, sorted by
-// address. A block contains all values in the state that a configuration may set, attributes before nested blocks, both
-// sorted. Null values, computed values, and the id that resources of the older provider SDK compute are left out.
+// address; a repeated address counts once. A block contains all values in the state that a configuration may set,
+// attributes before nested blocks, both sorted. Attributes and blocks that are null, blocks of the nesting mode "group"
+// in which everything is unset, values that only the provider computes, and the id that resources of the older provider
+// SDK compute are left out.
 //
-// The three lists of the import action then change the blocks. Delete removes the attributes and nested blocks at paths
-// "type.name[.block…].attribute". Add adds arguments to resources, also those that Delete removed. Mappings replace the
-// values of all attributes with a name, in every resource, nested block and nested attribute, by an expression; keys of
-// maps are not attributes. A value with a number that a variable cannot hold unchanged is not replaced by a variable,
-// and Warnings name it. All other values are written as literals. This includes sensitive values, of which Warnings
-// name each: only a mapping keeps them out of the file.
+// The three lists of the import action then change the blocks, in this order:
+//   - Delete removes the attributes and nested blocks at paths "type.name[.block…].attribute".
+//   - Add adds arguments to resources, also those that Delete removed, or replaces their values.
+//   - Mappings replace the values of all attributes with a name, in every resource, nested block and nested attribute
+//     and also those of Add, by an expression; keys of maps are not attributes. A value in the state with an integer of
+//     more than 64 bits, or with a number beyond float64, is not replaced by a variable. Fractions in a variable have
+//     only the precision of float64.
 //
-// Regenerate writes no file and does not change r. It returns an error if an address is not TYPE.NAME of a resource in
-// the state without count or for_each, if CheckImport reports an error, if an entry of Add or Mappings is invalid, if
-// State or Schemas cannot be decoded or do not fit, if a number is too large or too small to be written, or if the
-// schema contains a name that is not valid in HCL. Errors contain no values of the state.
+// All other values in the state are written as literals. This includes sensitive values: only the three lists keep them
+// out of the file. The result also contains the values that became variables, and warnings; see Regenerated. The
+// warnings include those of CheckImport about parts of the old main.tf that are lost.
+//
+// Regenerate writes no file and does not change r. It returns nil and an error if an address is not TYPE.NAME of a
+// resource in the state without count or for_each, if CheckImport reports an error, if an entry of Add or Mappings is
+// invalid, if State or Schemas cannot be decoded or do not fit, if a number is too large or too small to be written, or
+// if the schema contains a name that is not valid in HCL. Errors contain no values of the state.
 func Regenerate(r Regeneration) (*Regenerated, error) {
 	addresses := slices.Compact(slices.Sorted(slices.Values(r.Resources)))
 	for _, address := range addresses {
@@ -114,15 +127,16 @@ func Regenerate(r Regeneration) (*Regenerated, error) {
 	return w.result, nil
 }
 
-// An importedResource is a resource in the state, with the schema of its type.
+// An importedResource is a resource in the state after an import, with the schema of its type. Neither is nil.
 type importedResource struct {
 	*tfjson.Resource
 	schema *tfjson.Block
 }
 
-// findImported finds the resources with the given addresses in the state, and their schemas, and appends them to
-// w.resources in the order of the addresses. It returns an error if the state or the schemas cannot be decoded, or if a
-// resource is not in the state, has count or for_each, or has no schema.
+// findImported finds the resources with the addresses, "type.name", in the state of r, and their schemas, and appends
+// them to w.resources in the order of the addresses. It returns an error if the state or the schemas cannot be decoded,
+// or if a resource is not in the state, has count or for_each, or has no schema that can be decoded. The resources
+// before that one have been appended then.
 func (w *rewriter) findImported(r Regeneration, addresses []string) error {
 	state, err := tfjson.DecodeState(r.State)
 	if err != nil {
@@ -138,10 +152,10 @@ func (w *rewriter) findImported(r Regeneration, addresses []string) error {
 		case err != nil:
 			return fmt.Errorf("tf_resource %q: %w", address, err)
 		case resource == nil:
-			return fmt.Errorf("tf_resource %q is not in the state after the import; it holds %s",
+			return fmt.Errorf("tf_resource %q is not in the state after the import; the state contains %s",
 				address, diag.Names(value.Convert(state, tfjson.Resource.Address)))
 		case resource.Index != nil:
-			return fmt.Errorf("tf_resource %q has count or for_each; only resources without can be regenerated",
+			return fmt.Errorf("tf_resource %q has count or for_each; only resources without them can be regenerated",
 				address)
 		}
 		schema, err := schemas.Resource(resource.Provider, resource.Type)
@@ -157,11 +171,12 @@ func (w *rewriter) findImported(r Regeneration, addresses []string) error {
 // maps file names to texts, and added are the entries of import_parameters_to_add. CheckImport reports an error for
 // each of the resources that is defined outside of main.tf, because only that file is regenerated. A file main.tofu,
 // which OpenTofu would read instead of main.tf, is an error as well and is not checked further. Override files may
-// contain blocks for the resources.
+// contain blocks for the resources. A resource that no file defines is not an error.
 //
-// CheckImport warns of everything that the import loses: all other blocks in main.tf, and the parts of the resources'
-// blocks that are not in the state, unless they are added. Files with syntax errors are checked as far as they can be
-// parsed; Inspect reports the errors. The list is never nil.
+// CheckImport warns of these parts of main.tf, which the import loses: all other blocks and, in the resources' blocks,
+// the nested blocks connection, lifecycle and provisioner, and the arguments depends_on and provider unless they are
+// added. Files with syntax errors are checked as far as they can be parsed; Inspect reports the errors. The list is
+// never nil.
 func CheckImport(files map[string]string, addresses []string, added []Mapping) *diag.List {
 	diags := &diag.List{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -220,15 +235,17 @@ func address(block *hclsyntax.Block) string {
 	return strings.Join(append([]string{block.Type}, block.Labels...), ".")
 }
 
-// isOverride reports whether a file is an override file: OpenTofu merges its blocks with those of other files. name is
-// the file name with its ending, .tf or .tofu.
+// isOverride reports whether a file is an override file, whose blocks OpenTofu merges with those of other files:
+// override.tf, override.tofu, or a name that ends in _override before one of these endings. name is the file name with
+// its ending and without a directory.
 func isOverride(name string) bool {
 	name = strings.TrimSuffix(strings.TrimSuffix(name, ".tf"), ".tofu")
 	return name == "override" || strings.HasSuffix(name, "_override")
 }
 
-// topBlocks returns the top-level blocks of a file. If the file has syntax errors, some blocks may be missing, or the
-// result is nil.
+// topBlocks returns the top-level blocks of a file in native syntax, in source order. name is the file name in the
+// positions of the blocks; it does not affect how text is parsed. If the file has syntax errors, some blocks may be
+// missing, or the result is nil; the errors are dropped.
 func topBlocks(name, text string) hclsyntax.Blocks {
 	file, _ := hclsyntax.ParseConfig([]byte(text), name, hcl.InitialPos)
 	if file == nil {
@@ -242,8 +259,9 @@ func topBlocks(name, text string) hclsyntax.Blocks {
 }
 
 // ParameterVariables returns the sorted names of the variables that the parameter_name of an entry refers to, each
-// once. A bare name is that of a variable. The result is nil if it refers to none. ParameterVariables returns an error
-// if the parameter_name is not an expression in one line.
+// once: NAME of each var.NAME. A bare name, such as size, is that of a variable, except true, false and null. The
+// result is nil if the expression refers to none. ParameterVariables returns nil and an error if the parameter_name is
+// empty or is not an expression in one line.
 func ParameterVariables(m Mapping) ([]string, error) {
 	parsed, err := parseExpression(m)
 	if err != nil {

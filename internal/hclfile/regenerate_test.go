@@ -137,7 +137,8 @@ var _ = Describe("Regenerate", func() {
 		Entry("a resource with count", "recorded", hclfile.Regeneration{Resources: []string{"random_string.many"}},
 			`tf_resource "random_string.many": the state has several objects of the resource random_string.many`),
 		Entry("a resource that was not imported", "published", hclfile.Regeneration{Resources: []string{"a.b"}},
-			`tf_resource "a.b" is not in the state after the import; it holds azurerm_mssql_database.azure_sql_db`),
+			`tf_resource "a.b" is not in the state after the import; `+
+				`the state contains azurerm_mssql_database.azure_sql_db`),
 		Entry("a resource of another file", "recorded", hclfile.Regeneration{
 			Resources: recorded,
 			Files:     map[string]string{"data.tf": "locals {}\n\nresource \"random_password\" \"admin\" {}\n"},
@@ -191,14 +192,15 @@ var _ = Describe("Regenerate", func() {
 		},
 		Entry("no state", ``, `{}`, "reading the state that OpenTofu shows: unexpected end of JSON input"),
 		Entry("no schemas", `{}`, ``, "reading the schemas of the providers: unexpected end of JSON input"),
-		Entry("an empty state", `{}`, `{}`, `tf_resource "a.b" is not in the state after the import; it holds none`),
+		Entry("an empty state", `{}`, `{}`,
+			`tf_resource "a.b" is not in the state after the import; the state contains none`),
 		Entry("another provider", resource(`{}`), `{"provider_schemas": {"q": {}}}`,
 			`tf_resource "a.b": OpenTofu reported no schema for the provider p; it reported schemas for q`),
 		Entry("another type", resource(`{}`), `{"provider_schemas": {"p": {}}}`,
 			`tf_resource "a.b": the provider p has no resources of the type a`),
 		Entry("a count of one", `{"values": {"root_module": {"resources": [{"mode": "managed", "type": "a", "name": `+
 			`"b", "index": 0}]}}}`, `{}`,
-			`tf_resource "a.b" has count or for_each; only resources without can be regenerated`),
+			`tf_resource "a.b" has count or for_each; only resources without them can be regenerated`),
 		Entry("a value that does not fit its nesting mode", resource(`{"n": [1]}`), schema("map"),
 			`the value at a.b.n does not fit its nesting mode, "map"`),
 		Entry("a nested list of no objects", resource(`{"n": [1]}`), schema("list"),

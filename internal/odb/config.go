@@ -15,7 +15,9 @@ import (
 )
 
 // A BrokerConfig is the part of the on-demand broker's configuration (broker.yml of its job) that manifests depend on,
-// and that is needed to find its deployments. All other keys are ignored, as by the broker.
+// and that is needed to find its deployments: the URL and credentials of the Director, the releases and stemcells, and
+// the catalog with its plans. All other keys are ignored, as by the broker. ReadBrokerConfig returns it, with at least
+// one release, stemcell and plan; settings of the Director that the file lacks are empty. The zero value has no plans.
 type BrokerConfig struct {
 	Bosh struct {
 		URL            string
@@ -39,7 +41,8 @@ type BrokerConfig struct {
 	} `yaml:"service_catalog"`
 }
 
-// A BrokerPlan is a plan in the broker's catalog.
+// A BrokerPlan is a plan in the broker's catalog: its id, its name, and the plan that adapters receive, both decoded
+// and as JSON. Its properties include the global properties of the catalog that the plan does not set itself.
 type BrokerPlan struct {
 	ID   string `yaml:"plan_id"`
 	Name string
@@ -49,10 +52,13 @@ type BrokerPlan struct {
 	JSON string `yaml:"-"`
 }
 
-// ReadBrokerConfig reads the broker's configuration from a file, and merges the global properties of the catalog into
-// those of the plans. It returns an error if the file cannot be read or parsed, or if it lacks releases, stemcells,
-// plans or the id of a plan. Settings of the Director may be missing. Errors name the file, and the line or the key;
-// they contain no values.
+// ReadBrokerConfig reads the broker's configuration from the file at path, and adds the global properties of the
+// catalog to each plan. A property of the plan takes precedence over a global one of the same name; nested properties
+// are not merged. Settings of the Director may be missing.
+//
+// ReadBrokerConfig returns nil and an error if the file cannot be read, is not valid YAML, or contains a value of the
+// wrong type, if it lacks releases, stemcells, plans or the id of a plan, or if a plan cannot be encoded as JSON,
+// because it contains an infinity or NaN. Errors name the file, and the line or the key; they contain no values.
 func ReadBrokerConfig(path string) (*BrokerConfig, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
 	if err != nil {
@@ -66,8 +72,9 @@ func ReadBrokerConfig(path string) (*BrokerConfig, error) {
 }
 
 // parse decodes the text of the configuration into c, and sets JSON and the global properties of each plan, over which
-// the plan's own properties take precedence. It returns an error without values if the YAML is invalid, if a value has
-// the wrong type, or if releases, stemcells, plans or the id of a plan are missing.
+// the plan's own properties take precedence. Nested properties are not merged. It returns an error without values if
+// the YAML is invalid, if a value has the wrong type, if releases, stemcells, plans or the id of a plan are missing, or
+// if a plan cannot be encoded as JSON, because it contains an infinity or NaN. c must not be used then.
 func (c *BrokerConfig) parse(text []byte) error {
 	err := yaml.Unmarshal(text, c)
 	var typeErr *yaml.TypeError
@@ -79,7 +86,7 @@ func (c *BrokerConfig) parse(text []byte) error {
 		return errors.New(yamltree.SyntaxError(err))
 	case len(c.Deployment.Releases) == 0 || len(c.Deployment.Stemcells) == 0 || len(c.Catalog.Plans) == 0:
 		return errors.New("it must have releases and stemcells in service_deployment, and plans in service_catalog: " +
-			"is it broker.yml of the broker's job?")
+			"check that it is broker.yml of the broker's job")
 	}
 	for i, plan := range c.Catalog.Plans {
 		if plan == nil || plan.ID == "" {

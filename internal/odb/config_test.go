@@ -87,10 +87,10 @@ var _ = Describe("The broker's configuration", func() {
 		Expect(err).To(MatchError(MatchRegexp(`^the broker's configuration /.*/broker.yml: ` + wanted)))
 		Expect(err.Error()).NotTo(ContainSubstring("planted"))
 	},
-		Entry("no YAML", func(text string) string { return text + "x: [" }, "no valid YAML near line"),
+		Entry("no YAML", func(text string) string { return text + "x: [" }, "not valid YAML near line"),
 		Entry("an unknown anchor", func(text string) string {
 			return strings.ReplaceAll(text, "password: planted", "password: *planted")
-		}, "no valid YAML"),
+		}, "not valid YAML"),
 		Entry("another type", func(text string) string {
 			return strings.Replace(text, "instances: 1", "instances: planted", 1)
 		}, "line 26: cannot unmarshal !!str into int$"),

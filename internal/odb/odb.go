@@ -18,10 +18,12 @@ import (
 	"gopkg.in/yaml.v2"
 )
 
-// Input returns the standard input of an adapter command, such as "create-binding". Parameters that are strings are
-// sent as they are; all others are encoded as JSON in a string, as the broker does. The input contains the objects of
-// all five commands and ends in a newline, as that of the broker. Input returns an error if a parameter cannot be
-// encoded. It panics if there are parameters for an unknown command.
+// Input returns the standard input of an adapter command as JSON. command is generate-manifest, dashboard-url,
+// create-binding, delete-binding or generate-plan-schemas, and parameters are the members of its object, such as
+// "binding_id". Parameters that are strings are sent as they are; all others are encoded as JSON in a string, as the
+// broker does. The input contains the objects of all five commands, which are empty except for that of command, and
+// ends in a newline. Input returns "" and an error if a parameter cannot be encoded. It panics if there are parameters
+// for an unknown command.
 func Input(command string, parameters map[string]any) (string, error) {
 	input := map[string]map[string]string{
 		"generate_manifest": {}, "dashboard_url": {}, "create_binding": {}, "delete_binding": {},
@@ -38,8 +40,8 @@ func Input(command string, parameters map[string]any) (string, error) {
 	return text + "\n", err
 }
 
-// encoded returns a string as it is, and any other item as JSON. name names the item in the error, which is returned if
-// the item cannot be encoded.
+// encoded returns a string as it is, and any other item as JSON. It returns "" and an error if the item cannot be
+// encoded, such as an infinity; name names the item in the error.
 func encoded(name string, item any) (string, error) {
 	if text, ok := item.(string); ok {
 		return text, nil
@@ -51,8 +53,10 @@ func encoded(name string, item any) (string, error) {
 	return string(text), nil
 }
 
-// An Instance is a service instance with the data that the broker, BOSH and CredHub store about it. ID, ServiceID and
-// PlanID must be set for the methods; all other fields may be empty.
+// An Instance is a service instance with the data that the broker, BOSH and CredHub store about it: its ids, its plan
+// and the broker's releases and stemcells, the deployed manifest with the values of its references, the BOSH configs,
+// and the addresses of its VMs. ID must be set for the methods, ServiceID for Reference and Deploy, and Plan for
+// AddErrands; all other fields may be empty. An empty Manifest means that nothing is deployed.
 type Instance struct {
 	ID        string
 	ServiceID string
@@ -75,15 +79,20 @@ type Instance struct {
 // DeploymentName returns the name of the instance's deployment, "service-instance_" and the id.
 func (i *Instance) DeploymentName() string { return "service-instance_" + i.ID }
 
-// Reference returns the reference, with its parentheses, that the broker writes into the manifest in place of
-// ((odb_secret:NAME)), where NAME is name. It is the path of the secret in CredHub.
+// Reference returns the reference that the broker writes into the manifest in place of ((odb_secret:NAME)):
+// "((/odb/SERVICE_ID/service-instance_ID/NAME))", with the parentheses, where NAME is name. The text between the
+// parentheses is the path of the secret in CredHub.
 func (i *Instance) Reference(name string) string {
 	return "((/odb/" + i.ServiceID + "/" + i.DeploymentName() + "/" + name + "))"
 }
 
-// Generate returns the parameters of a generate-manifest call, for Input. The call creates the instance if i.Manifest
-// is "", and updates it otherwise; the previous plan of an update is the current one. body is the body of the user's
-// request; nil is sent as null.
+// Generate returns the parameters of a generate-manifest call for Input, by their names in the broker's input. plan and
+// service_deployment are the Plan and the Deployment of i. If i.Manifest is "", the call creates the instance:
+// previous_plan, previous_secrets and previous_configs are the text "null", which Input sends unchanged, and
+// previous_manifest is "". Otherwise the call updates the instance: these are the Plan, Secrets, Configs and Manifest
+// of i, so the previous plan equals the current one. body becomes request_parameters, the body of the user's request; a
+// nil body is sent as null. uaa_client is the text "null" in both cases. The map is new; its values are shared with i
+// and body.
 func (i *Instance) Generate(body map[string]any) map[string]any {
 	parameters := map[string]any{
 		"service_deployment": i.Deployment, "plan": i.Plan, "request_parameters": body,
@@ -97,10 +106,11 @@ func (i *Instance) Generate(body map[string]any) map[string]any {
 	return parameters
 }
 
-// Deploy stores the output of generate-manifest as the broker does: the manifest with references to secrets, the BOSH
-// configs, and the secrets to which the manifest refers. Secrets of earlier deployments are kept. stdout is the output
-// of the command as JSON. Deploy returns an error, and changes nothing, if stdout cannot be decoded, and another one if
-// a secret cannot be encoded; the manifest is already replaced then.
+// Deploy stores the output of generate-manifest in i as the broker does: the manifest, in which references to CredHub
+// replace ((odb_secret:NAME)), the BOSH configs, and the values of the secrets to which the manifest refers. Other
+// variables of the manifest get invented values; see Adopt. Secrets of earlier deployments are kept. stdout is the
+// output of the command as JSON. Deploy returns an error, and changes nothing, if stdout cannot be decoded, and another
+// one if a secret cannot be encoded; the manifest is already replaced then.
 func (i *Instance) Deploy(stdout string) error {
 	var product serviceadapter.MarshalledGenerateManifest
 	if err := json.Unmarshal([]byte(stdout), &product); err != nil {
@@ -123,8 +133,11 @@ func (i *Instance) Deploy(stdout string) error {
 	return nil
 }
 
-// Adopt stores a manifest as the deployed one, without changing the BOSH configs. Each variable of the deployment, such
-// as ((name)), gets the invented value "value-of-name". Values of other references are kept.
+// Adopt stores a manifest in i as the deployed one, without changing the BOSH configs. Each variable of the deployment
+// in the manifest gets an invented value in i.Secrets, even if it had another value: ((name)) gets "value-of-name", and
+// ((tls.ca)) gets "value-of-tls.ca". The keys are the references with their parentheses. References with other
+// characters in their names, such as ((/path)) and ((odb_secret:name)), get none, and the values of all other
+// references are kept. Adopt does not check whether the manifest is valid.
 func (i *Instance) Adopt(manifest string) {
 	i.Manifest = manifest
 	if i.Secrets == nil {
@@ -137,10 +150,12 @@ func (i *Instance) Adopt(manifest string) {
 	}
 }
 
-// JobProperties returns the properties of a job in the deployed manifest as the Director renders them, with the values
-// of references. If several instance groups have the job, it returns those of the first. It returns nil and false if no
-// group has the job, and an error if the manifest is invalid or a reference has no value.
-func (i *Instance) JobProperties(job string) (properties map[string]any, found bool, err error) {
+// JobProperties returns the properties of the job named job in the deployed manifest as the Director renders them, in
+// which the values in i.Secrets replace references. If several instance groups have the job, it returns those of the
+// first; a job without properties has an empty map. ok is false, without an error, if no group has the job or nothing
+// is deployed. JobProperties returns nil and an error if the manifest is invalid or a reference has no value; in the
+// latter case ok is true.
+func (i *Instance) JobProperties(job string) (properties map[string]any, ok bool, err error) {
 	var manifest bosh.BoshManifest
 	if err := yaml.Unmarshal([]byte(i.Manifest), &manifest); err != nil {
 		return nil, false, fmt.Errorf("decoding the manifest: %w", err)
@@ -160,8 +175,10 @@ func (i *Instance) JobProperties(job string) (properties map[string]any, found b
 	return nil, false, nil
 }
 
-// Bind returns the parameters of a create-binding or delete-binding call for the binding bindingID, for Input. body is
-// the body of the user's request; nil is sent as null. The map is never nil.
+// Bind returns the parameters of a create-binding or delete-binding call for Input, by their names in the broker's
+// input: the id of the binding, which is bindingID, the addresses of VMs, the manifest, its secrets, the DNS addresses
+// and the request. body is the body of the user's request. Input sends a nil body, and VMs, secrets and DNS addresses
+// that are nil in i, as null. The map is never nil and does not copy the values of i.
 func (i *Instance) Bind(bindingID string, body map[string]any) map[string]any {
 	parameters := map[string]any{
 		"binding_id": bindingID, "bosh_vms": i.VMs, "manifest": i.Manifest, "request_parameters": body,
@@ -174,7 +191,9 @@ func (i *Instance) Bind(bindingID string, body map[string]any) map[string]any {
 }
 
 // SameManifests reports whether two manifests, as YAML, are equal under the comparison that the broker makes before an
-// update; see Compared. If one of them cannot be decoded, it returns an error, and the result must not be used.
+// update: it compares only the fields of the SDK's struct for manifests, without update blocks, and ignores all other
+// keys. A list or mapping that is empty in one manifest and missing in the other is a difference. If one of the texts
+// cannot be decoded, SameManifests returns an error, and the result must not be used.
 func SameManifests(deployed, generated string) (bool, error) {
 	before, err := Compared(deployed)
 	if err != nil {
@@ -184,8 +203,10 @@ func SameManifests(deployed, generated string) (bool, error) {
 	return reflect.DeepEqual(before, after), err
 }
 
-// Compared returns the part of a manifest, which is YAML, that the broker compares before an update: the fields of the
-// SDK's struct, without update blocks. It ignores all other keys. It returns an error if the text cannot be decoded.
+// Compared returns the part of a manifest that the broker compares before an update: the fields of the SDK's struct,
+// without the update blocks of the manifest and its instance groups. It ignores all other keys. text is the manifest as
+// YAML; an empty text results in an empty manifest. Compared returns nil and an error if the text is not valid YAML or
+// if a field has the wrong type.
 func Compared(text string) (*bosh.BoshManifest, error) {
 	var manifest bosh.BoshManifest
 	if err := yaml.Unmarshal([]byte(text), &manifest); err != nil {

@@ -16,9 +16,10 @@ import (
 // limit.
 const maxLinks = 40
 
-// CreateDir creates a directory with mode 0700, and its parents, if it is missing. It does not change the mode of an
-// existing directory. It returns an error if the path is not absolute, if the directory or one of its parents fails the
-// check of CheckDir, or if the directory cannot be created.
+// CreateDir creates a directory, and its parents, with mode 0700 if they are missing. It changes neither the mode nor
+// the content of an existing directory, but checks it. It returns an error if the path is not absolute, if the
+// directory cannot be created, or if the directory or one of its parents fails the check of CheckDir, because another
+// user could write to or replace it. Directories that it has created remain after an error.
 func CreateDir(path string) error {
 	if !filepath.IsAbs(path) {
 		return errors.New("the path must be absolute")
@@ -34,12 +35,14 @@ func CreateDir(path string) error {
 	return CheckDir(path)
 }
 
-// CheckDir returns an error if a user other than root and the user of this process could write to a directory, or
-// replace the directory, one of its parents or a symbolic link in its path. It tolerates parents that are sticky, such
-// as /tmp, and parents that the group root or the group of this process may write.
+// CheckDir returns nil if only root and the user of this process can write to a directory and replace the directory,
+// its parents and the symbolic links in its path. Otherwise it returns an error. The directory itself must be writable
+// by its owner only. Among the parents, CheckDir tolerates sticky ones, such as /tmp, and those that the group root or
+// the group of this process may write.
 //
+// CheckDir also returns an error if an element of the path cannot be inspected or the path contains more than 40 links.
 // The error wraps fs.ErrNotExist if the directory or a parent does not exist, and syscall.ENOTDIR if one of them is not
-// a directory. CheckDir changes nothing. The path must be absolute.
+// a directory. CheckDir changes nothing. The path must be absolute, which CheckDir does not check.
 func CheckDir(path string) error {
 	current, rest, links := "/", components(filepath.Clean(path)), 0
 	for {
@@ -79,15 +82,17 @@ func CheckDir(path string) error {
 	}
 }
 
-// components returns the elements of a path that are not empty. It returns none for "/".
+// components returns the elements of a path that are not empty: "/a//b/" has the elements "a" and "b". It returns an
+// empty list for "/" and "".
 func components(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
 // checkComponent checks one element of a path. info is the result of os.Lstat for the element, and name is its name in
-// errors. It returns an error if a user other than root and the user of this process owns the element, or if it is a
-// directory in which another user could replace the next element. A sticky directory passes, and so does one that the
-// group root or the group of this process may write.
+// errors. It returns an error if a user other than root and the user of this process owns the element, if the owner is
+// not known, or if the element is a directory in which another user could replace the next element. A sticky directory
+// passes, and so does one that, except by its owner, only the group root or the group of this process may write. The
+// mode of a symbolic link or a file is not checked.
 func checkComponent(name string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -106,15 +111,18 @@ func checkComponent(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// writableByOthersError returns the error for a directory that other users may write. name is the name of the directory
-// in the error.
+// writableByOthersError returns a new error, never nil, which states that other users may write a directory. name is
+// the name of the directory in the error, and info provides the mode that the error states.
 func writableByOthersError(name string, info fs.FileInfo) error {
-	return fmt.Errorf("others may write %s (mode %04o); it must be a private directory", name, info.Mode().Perm())
+	return fmt.Errorf("other users can write to %s (mode %04o); it must be a private directory",
+		name, info.Mode().Perm())
 }
 
 // WriteFile creates a file with mode 0600 and this content, or atomically replaces an existing one by it. The content
-// is first written to the file path+".tmp", so calls for one path must not be concurrent. After an error the old file
-// is unchanged, and the file path+".tmp" may remain. The content is not synced to the disk.
+// is first written to the file path+".tmp", so calls for one path must not be concurrent; if that file exists, it is
+// overwritten and keeps its mode. WriteFile returns an error if that file cannot be written or renamed to path, for
+// example because the directory does not exist. After an error the old file is unchanged, and the file path+".tmp" may
+// remain. The content is not synced to the disk, so a power loss may lose it.
 func WriteFile(path string, content []byte) error {
 	temp := path + ".tmp"
 	if err := os.WriteFile(temp, content, 0o600); err != nil {
@@ -123,8 +131,8 @@ func WriteFile(path string, content []byte) error {
 	return os.Rename(temp, path)
 }
 
-// Remove removes a file or an empty directory. It returns nil if there is none at the path, and otherwise the error of
-// os.Remove, for example for a directory that is not empty.
+// Remove removes the file, the symbolic link or the empty directory at path. It returns nil if the path does not exist,
+// and otherwise the error of os.Remove, for example for a directory that is not empty.
 func Remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -47,11 +47,11 @@ var _ = Describe("a private directory", func() {
 		},
 		Entry("owned by another user", "it belongs to another user (12345)",
 			func(dir string) { mkdir(dir, "a", 0o700, 12345) }, "a"),
-		Entry("writable for all users", "others may write it (mode 0777)",
+		Entry("writable for all users", "other users can write to it (mode 0777)",
 			func(dir string) { mkdir(dir, "a", 0o777, 0) }, "a"),
-		Entry("writable for its group", "others may write it (mode 0770)",
+		Entry("writable for its group", "other users can write to it (mode 0770)",
 			func(dir string) { mkdir(dir, "a", 0o770, 0) }, "a"),
-		Entry("writable for all users, with the sticky bit", "others may write it (mode 0777)",
+		Entry("writable for all users, with the sticky bit", "other users can write to it (mode 0777)",
 			func(dir string) { mkdir(dir, "a", 0o777|os.ModeSticky, 0) }, "a"),
 		Entry("below a directory of another user", "/a belongs to another user (12345)", func(dir string) {
 			mkdir(dir, "a", 0o700, 12345)
@@ -61,15 +61,16 @@ var _ = Describe("a private directory", func() {
 			"below a directory of another user", "/a belongs to another user (12345)", func(dir string) {
 			mkdir(dir, "a", 0o700, 12345)
 		}, "a/b"),
-		Entry("below a directory writable for all users", "others may write "+os.TempDir(), func(dir string) {
+		Entry("below a directory writable for all users", "other users can write to "+os.TempDir(), func(dir string) {
 			mkdir(dir, "a", 0o777, 0)
 			mkdir(dir, "a/b", 0o700, 0)
 		}, "a/b"),
-		Entry("below a directory writable for another group", "others may write "+os.TempDir(), func(dir string) {
-			mkdir(dir, "a", 0o770, 0)
-			Expect(os.Chown(filepath.Join(dir, "a"), 0, 12345)).To(Succeed())
-			mkdir(dir, "a/b", 0o700, 0)
-		}, "a/b"),
+		Entry("below a directory writable for another group", "other users can write to "+os.TempDir(),
+			func(dir string) {
+				mkdir(dir, "a", 0o770, 0)
+				Expect(os.Chown(filepath.Join(dir, "a"), 0, 12345)).To(Succeed())
+				mkdir(dir, "a/b", 0o700, 0)
+			}, "a/b"),
 		Entry("that is a link of another user", "it belongs to another user (12345)", func(dir string) {
 			mkdir(dir, "a", 0o700, 0)
 			symlink("a", filepath.Join(dir, "b"), 12345)

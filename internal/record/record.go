@@ -27,9 +27,11 @@ const OutputsKey = "brokerpak_outputs"
 // secrets again, and if inputs are sticky, because an older adapter would change them.
 const Format = 2
 
-// An InstanceRecord contains the data about a service instance that the adapter stores in the instance's manifest.
-// Optional fields with zero values are left out of the text. The order of the fields is the order of the keys in the
-// text, which must not change: all versions of the adapter write the same record as the same text.
+// An InstanceRecord contains the data about a service instance that the adapter stores in the instance's manifest: the
+// identity of the instance, the data from requests, values that must not change, and the results of the provision
+// action. Optional fields with zero values are left out of the text. The order of the fields is the order of the keys
+// in the text, which must not change: all versions of the adapter write the same record as the same text. The zero
+// value names no service, and Decode rejects its text.
 type InstanceRecord struct {
 	// Format is set by Encode.
 	Format int `json:"format"`
@@ -39,8 +41,8 @@ type InstanceRecord struct {
 	Provisioned
 }
 
-// An Identity names the deployment of a service instance, and the pak, service and plan that the manifest was generated
-// from.
+// An Identity names the BOSH deployment of a service instance, and the pak, service and plan that the manifest was
+// generated from. ServiceID, Plan and PlanID are "" if they are not known.
 type Identity struct {
 	Pak        string `json:"pak"`
 	PakVersion string `json:"pak_version"`
@@ -52,7 +54,9 @@ type Identity struct {
 	PlanID     string `json:"plan_id,omitempty"`
 }
 
-// Received contains the data from the broker's requests that later requests do not contain any more.
+// Received contains the data from the broker's requests that later requests no longer contain: the user's parameters,
+// the names of the secrets that hold the values of secret parameters, and the parts of the request context, the owner,
+// the UAA client and the plan properties that later calls use. All fields may be empty.
 type Received struct {
 	// Parameters are the user's parameters, without those that are stored as secrets.
 	Parameters map[string]any `json:"parameters,omitempty"`
@@ -69,7 +73,9 @@ type Received struct {
 	PlanProperties map[string]any `json:"plan_properties,omitempty"`
 }
 
-// KeptValues contains the values that were determined for an earlier manifest and must be the same in later ones.
+// KeptValues contains the values that were determined for an earlier manifest and must be the same in later ones: the
+// versions of secrets, the results of functions such as rand.base64, and the values of sticky inputs. All fields may be
+// nil, which means that no such values exist.
 type KeptValues struct {
 	// Secrets are the instance's secrets by name.
 	Secrets map[string]Secret `json:"secrets,omitempty"`
@@ -79,24 +85,30 @@ type KeptValues struct {
 	Sticky map[string]any `json:"sticky,omitempty"`
 }
 
-// Provisioned describes the results of the provision action, for bindings, the dashboard and the lifecycle errands.
+// Provisioned describes the results of the provision action, for bindings, the dashboard and the lifecycle errands:
+// outputs that are available before the deployment, the stored outputs of the provision template, the versions that the
+// errand apply-instance uses, variables that later calls need, and the URL of the dashboard. All fields may be empty;
+// Errand is nil if no errand builds the instance.
 type Provisioned struct {
-	// Outputs are the values of provision.bosh.outputs that are available before the deployment. Expressions read them
-	// as instance.details.
+	// Outputs are the values of provision.bosh.outputs that are available before the deployment. Expressions of the
+	// bind action read them as instance.details.
 	Outputs map[string]any `json:"outputs,omitempty"`
-	// Template is the result of the provision template. It is nil if the instance has no provision template.
+	// Template is the result of the provision template. It is nil if the service has no provision template, and if an
+	// errand applies it.
 	Template *Template `json:"template,omitempty"`
 	// Errand identifies the pak, template and OpenTofu version with which the errand apply-instance builds the
 	// instance. It is nil if no errand does.
 	Errand *Versions `json:"errand,omitempty"`
-	// Variables are the variables that the outputs and the dashboard URL use, if these read the deployed manifest or
-	// BOSH.
+	// Variables are the variables that the outputs and the dashboard URL use, if a later call must evaluate these:
+	// because they read the deployed manifest or BOSH, or outputs of a template that an errand applies.
 	Variables map[string]any `json:"variables,omitempty"`
-	// DashboardURL is the URL of the dashboard. It is "" if the URL depends on the deployed manifest or BOSH.
+	// DashboardURL is the URL of the dashboard. It is "" if the service has no dashboard, and if a later call must
+	// evaluate the URL, for the same reasons as for Variables.
 	DashboardURL string `json:"dashboard_url,omitempty"`
 }
 
-// A Template is the stored result of a provision template.
+// A Template is the stored result of a provision template: the values of its outputs that are neither sensitive nor
+// null, and the names of the sensitive outputs, whose values are stored as secrets.
 type Template struct {
 	// Outputs are the outputs of the template, without sensitive outputs and without those that are null.
 	Outputs map[string]any `json:"outputs,omitempty"`
@@ -104,7 +116,9 @@ type Template struct {
 	Sensitive []string `json:"sensitive,omitempty"`
 }
 
-// A Secret is the stored data about a secret.
+// A Secret is the stored data about a secret of an instance: the number of its current version, its value if the broker
+// does not manage secrets, the digest of its keepers if it is generated, and a reference that is kept from a manifest
+// of another adapter. The zero value is a secret of which the broker has stored no value yet.
 type Secret struct {
 	// Version counts the values that the broker has stored. It is 0 before the first one. From 2 on, it is a part of
 	// the secret's name in CredHub; see StoredName.
@@ -127,9 +141,10 @@ func (s Secret) StoredName(name string) string {
 	return fmt.Sprintf("%s-%d", name, s.Version)
 }
 
-// Encode returns the record as one line of JSON, in the oldest format that is safe (see Format). If a value cannot be
-// represented in JSON, such as an infinite number, the result is "null", which Decode rejects. Every "(" is escaped, so
-// that neither the Director nor the broker finds a reference in the text.
+// Encode returns the record as one line of JSON. It is written in format 1, whatever r.Format is, unless an errand
+// applies the provision template or inputs are sticky: then it has format 2, which older adapters reject. If a value
+// cannot be represented in JSON, such as an infinite number, the result is "null", which Decode rejects. Every "(" is
+// escaped, so that neither the Director nor the broker finds a reference in the text.
 func (r InstanceRecord) Encode() string {
 	r.Format = 1
 	if r.Errand != nil || len(r.Sticky) > 0 {
@@ -138,9 +153,10 @@ func (r InstanceRecord) Encode() string {
 	return strings.ReplaceAll(string(value.MustJSON(r)), "(", `\u0028`)
 }
 
-// Decode decodes a text that InstanceRecord.Encode returned. It returns an error if the text is not valid JSON, if its
-// format is not supported, or if it names no service. The maps of the record contain the types that package value
-// lists.
+// Decode decodes a text that InstanceRecord.Encode returned. It returns nil and an error if the text is not valid JSON,
+// if a field has the wrong type, if its format is not supported, or if it names no service. The error may contain parts
+// of the text, but not its secrets. Unknown keys are ignored. The maps of the record contain the types that
+// value.Normalise returns, such as int64 for integers; a map that the text lacks may be nil.
 func Decode(text string) (*InstanceRecord, error) {
 	var r InstanceRecord
 	if err := value.Decode([]byte(text), &r); err != nil {
@@ -148,11 +164,11 @@ func Decode(text string) (*InstanceRecord, error) {
 	}
 	if r.Format < 1 || r.Format > Format {
 		return nil, fmt.Errorf("reading the record %q of the manifest: format %d is not supported; "+
-			"was it made by a newer adapter?", Key, r.Format)
+			"a newer adapter may have written it", Key, r.Format)
 	}
 	if r.Service == "" {
 		return nil, fmt.Errorf("reading the record %q of the manifest: "+
-			"it names no service, as every record does that the adapter wrote", Key)
+			"it does not name a service, so the adapter did not write it", Key)
 	}
 	// The JSON decoder returns json.Number, which the rest of the adapter does not use.
 	fields := []*map[string]any{
@@ -179,19 +195,20 @@ func Decode(text string) (*InstanceRecord, error) {
 // ErrNoManifest means that a text is not a BOSH manifest: it is not valid YAML, or not a mapping.
 var ErrNoManifest = errors.New("it must be a YAML mapping")
 
-// FromManifest returns the record in a BOSH manifest. It returns nil if the text is empty or null, or if the manifest
-// has no record, as that of another adapter. It returns an error that wraps ErrNoManifest if the text is not a
-// manifest, and another error if the manifest has a record that is not a string or that Decode rejects.
+// FromManifest returns the record in a BOSH manifest, which is the text at the top-level key Key, "brokerpak". It
+// returns nil without an error if the manifest is empty or null, or if it has no record, as that of another adapter. It
+// returns nil and an error that wraps ErrNoManifest if the text is not valid YAML or not a mapping, and another error
+// if the manifest has a record that is not a string or that Decode rejects.
 func FromManifest(manifest string) (*InstanceRecord, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(manifest), &document); err != nil {
-		return nil, fmt.Errorf("looking for the record %q in the manifest: %w: %w", Key, err, ErrNoManifest)
+		return nil, fmt.Errorf("reading the record %q of the manifest: %w: %w", Key, err, ErrNoManifest)
 	}
 	if len(document.Content) == 0 || yamltree.IsNull(document.Content[0]) {
 		return nil, nil
 	}
 	if document.Content[0].Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("looking for the record %q in the manifest: %w", Key, ErrNoManifest)
+		return nil, fmt.Errorf("reading the record %q of the manifest: %w", Key, ErrNoManifest)
 	}
 	_, item := yamltree.Get(document.Content[0], Key)
 	if item == nil {

@@ -163,10 +163,10 @@ var _ = Describe("the record", func() {
 	},
 		Entry("when it is newer", `brokerpak: '{"format":3}'`,
 			`reading the record "brokerpak" of the manifest: format 3 is not supported; `+
-				`was it made by a newer adapter?`),
+				`a newer adapter may have written it`),
 		Entry("without a format", `brokerpak: '{}'`, "format 0 is not supported"),
 		Entry("if it contains only the format", `brokerpak: "{\"format\":1}"`,
-			`reading the record "brokerpak" of the manifest: it names no service`),
+			`reading the record "brokerpak" of the manifest: it does not name a service`),
 		Entry("when it is a mapping", "name: x\nbrokerpak: {format: 1}\n",
 			`line 2: it must be a string, as the adapter wrote it, not a mapping`),
 		Entry("when it is a list", "brokerpak: [1]\n", "not a list"),
@@ -187,7 +187,7 @@ var _ = Describe("the record", func() {
 		Entry("when a field has another type", `brokerpak: '{"format":1,"pak":5}'`,
 			`reading the record "brokerpak" of the manifest: `),
 		Entry("when the manifest around it is broken", "brokerpak: '\nx: [",
-			`looking for the record "brokerpak" in the manifest: yaml: `),
+			`reading the record "brokerpak" of the manifest: yaml: `),
 	)
 })
 

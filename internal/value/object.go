@@ -7,15 +7,17 @@ import (
 	"strings"
 )
 
-// NormaliseMap returns a copy of a decoded YAML or JSON object as Normalise does. It returns an empty map for nil.
+// NormaliseMap returns a deep copy of a decoded YAML or JSON object, in which all values have the types that Normalise
+// returns, such as int64 for integers. It returns an empty map for nil.
 func NormaliseMap(m map[string]any) map[string]any {
 	normalised, _ := Normalise(m).(map[string]any)
 	return normalised
 }
 
-// Lookup returns the value of a dotted key in nested mappings. The key is first tried as a whole, then split at its
-// first dot: "a.b.c" is the key of a value, or "b.c" is looked up in the mapping at "a". Lookup returns nil and false
-// if there is no value or the value is null.
+// Lookup returns the value of a dotted key, such as "a.b.c", in nested mappings. It tries the key as a whole first. If
+// that has no value, it splits the key at its first dot, and looks up "b.c" in the mapping at "a" in the same way. Keys
+// with dots in them are therefore found only at the end of the dotted key. Lookup returns nil and false if there is no
+// value, or if the value is null. The mapping may be nil.
 func Lookup(mapping map[string]any, key string) (any, bool) {
 	if item := mapping[key]; item != nil {
 		return item, true
@@ -27,13 +29,14 @@ func Lookup(mapping map[string]any, key string) (any, bool) {
 	return nil, false
 }
 
-// WithoutContent returns an error for a syntax or type error of a JSON decoder that contains the position or the type
-// found, but not the surrounding text, which may contain secrets. The returned error does not wrap err, and lacks the
-// texts of errors that wrap the decoder's error. All other errors, and nil, are returned unchanged.
+// WithoutContent returns an error for a syntax or type error of a JSON decoder that contains only the position or the
+// JSON type, as in "not valid JSON at byte 12" or "found: string", but not the surrounding text, which may contain
+// secrets. The returned error does not wrap err, and lacks the texts of errors that wrap the decoder's error. All other
+// errors, and nil, are returned unchanged.
 func WithoutContent(err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return fmt.Errorf("no valid JSON at byte %d", syntax.Offset)
+		return fmt.Errorf("not valid JSON at byte %d", syntax.Offset)
 	}
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {

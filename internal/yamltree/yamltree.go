@@ -13,11 +13,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Read returns the root nodes of the first and the second document of a text. The second is nil if the text has only
+// Read returns the root nodes of the first and the second document of a YAML text. second is nil if the text has only
 // one document; if the text after the first document is not valid YAML, it is an empty string node, so that callers
-// still notice it. Aliases and merge keys are not resolved. The error is io.EOF if the text contains no document,
-// because it is empty or contains only comments; any other error is that of the YAML library, and may quote values (see
-// SyntaxError).
+// still notice it. Further documents are not read. Aliases and merge keys are not resolved. The error is io.EOF if the
+// text contains no document, because it is empty or contains only comments; any other error is that of the YAML
+// library, and may quote values (see SyntaxError). Both nodes are nil then.
 func Read(text string) (first, second *yaml.Node, err error) {
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	var document yaml.Node
@@ -35,7 +35,8 @@ func Read(text string) (first, second *yaml.Node, err error) {
 }
 
 // Encode returns a node, or any value that the YAML library can encode, as YAML with an indentation of two spaces. It
-// returns an error if the library does, and panics for a Go type that the library does not support, such as a function.
+// returns an error if the library does, for example because a value's own method for encoding fails; the text is
+// incomplete then. It panics for a Go type that the library does not support, such as a function.
 func Encode(of any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
@@ -45,15 +46,16 @@ func Encode(of any) ([]byte, error) {
 }
 
 // SyntaxError returns a description of an error of the YAML library, which must not be nil, without the values that its
-// message may quote. It contains the line number if the library names one.
+// message may quote. It is "not valid YAML near line 3" if the library names a line, a hint to quote the text if an
+// alias has no anchor, and "not valid YAML" otherwise.
 func SyntaxError(err error) string {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if strings.HasPrefix(text, "unknown anchor") {
-		return "no valid YAML: a text that begins with * must be quoted"
+		return "not valid YAML: a text that begins with * must be quoted"
 	}
 	if line := regexp.MustCompile(`\bline (\d+)`).FindStringSubmatch(text); line != nil {
 		// The library names the line at which it noticed the error, which may be after the cause.
-		return "no valid YAML near line " + line[1]
+		return "not valid YAML near line " + line[1]
 	}
-	return "no valid YAML"
+	return "not valid YAML"
 }

@@ -61,7 +61,7 @@ var explanations = []explanation{
 	{
 		path: "/exit", theirs: "0",
 		ours: `(?s)1: Contact your operator, .*: the plan has an instance group "\w+" ` +
-			`that the service does not know.*`,
+			`that is not a group of the service.*`,
 		reason: documented + "so is a group of the plan; that adapter drops it",
 	},
 

@@ -18,11 +18,11 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
-// budget is what a request may take; the provision template of the pak sleeps for longer.
+// budget is the time limit of a request. The provision template of the pak sleeps for longer.
 const budget = 10 * time.Second
 
-// The reference by which the manifest has the address of the database, with its password. The Director resolves it for
-// the errands.
+// The reference to the address of the database, with its password, in the manifest. The Director resolves it for the
+// errands.
 const (
 	databasePath      = "/demo/service_adapter_state_database"
 	databaseReference = "((" + databasePath + "))"
@@ -55,7 +55,7 @@ func cluster() *odb.Instance {
 	}
 }
 
-// clusterSession is the part of the session with a service whose errands find its state in PostgreSQL.
+// clusterSession is the part of the session with a service whose errands read its state from PostgreSQL.
 type clusterSession struct {
 	*session
 	binary, dir, pak string
@@ -64,15 +64,16 @@ type clusterSession struct {
 	errand   broker.Adapter
 }
 
-// playCluster plays the steps of an instance whose creation takes longer than a request may. Without PostgreSQL, it
-// only prints that this part is left out.
+// playCluster runs the steps of an instance whose creation takes longer than the time limit of a request. If PostgreSQL
+// is not installed, it only prints that this part is omitted. It returns an error if a step fails, if the server cannot
+// be used, or if a state remains at the end.
 func (s *session) playCluster(dir string, inputs options) error {
 	shared := &servers.Shared{Start: servers.PostgreSQL}
 	defer shared.Close()
 	server, err := shared.Open(s.ctx)
 	if errors.Is(err, servers.ErrMissing) {
-		s.title("Left out: a service that takes longer than a request may")
-		s.print("Its state needs PostgreSQL; run as root: scripts/install postgresql\n")
+		s.title("Omitted: a service that takes longer than the time limit of a request")
+		s.print("Its state requires PostgreSQL. Run as root: scripts/install postgresql\n")
 		return nil
 	}
 	if err == nil {
@@ -94,7 +95,7 @@ func (s *session) playCluster(dir string, inputs options) error {
 	return expectEmpty(s.ctx, server)
 }
 
-// configure creates the broker's adapter of the new service, and introduces the service.
+// configure prints an introduction of the service, and sets s.adapter to the adapter of the broker for this service.
 func (s *clusterSession) configure() (err error) {
 	config := fmt.Sprintf(`paks: [%s]
 secure_manifests: true
@@ -105,9 +106,10 @@ errand_properties:
   paks: [%[1]s]
   state: {type: pg, config: {conn_str: '${credhub("%[5]s")}'}}
 `, s.pak, budget, databaseReference, s.dir, databasePath)
-	s.title("A service that takes longer than a request may")
-	s.print(fmt.Sprintf("A request has %s here, and the provision template of the pak spec/demo/cluster takes 12s. "+
-		"The plan has the errands\napply-instance and destroy-instance, and the states are in PostgreSQL.\n", budget))
+	s.title("A service that takes longer than the time limit of a request")
+	s.print(fmt.Sprintf("The time limit of a request is %s, and the provision template of the pak spec/demo/cluster "+
+		"takes 12s.\nTherefore the plan has the errands apply-instance and destroy-instance. "+
+		"PostgreSQL stores the states.\n", budget))
 	s.adapter, err = newAdapter(s.binary, s.dir, strings.Replace(config, databaseReference, s.database, 1))
 	return err
 }
@@ -115,8 +117,9 @@ errand_properties:
 // createCluster returns the step that creates the instance.
 func (s *clusterSession) createCluster() step {
 	return step{
-		event:   "cf create-service cluster standard my-cluster -c '{\"servers\": 2}'",
-		request: "No resource is created yet, so the answer comes at once. The job of the errand gets the inputs.",
+		event: "cf create-service cluster standard my-cluster -c '{\"servers\": 2}'",
+		request: "The request creates no resources, so the answer is fast. " +
+			"The manifest contains the inputs of the errand.",
 		command: "generate-manifest", parameters: s.instance.Generate(s.body(map[string]any{"servers": 2})),
 		after: func(answer broker.Answer) error {
 			product, err := generated(answer)
@@ -164,7 +167,7 @@ func (s *clusterSession) render() error {
 func (s *clusterSession) applyErrand() step {
 	return step{
 		event:   "The broker runs the errand apply-instance after the deployment",
-		request: "OpenTofu applies the provision template. An errand may take longer than a request, here 2 hours.",
+		request: "OpenTofu applies the provision template. The time limit of an errand is 2 hours.",
 		command: "instance apply --intent intent.json", errand: &s.errand,
 		after: func(answer broker.Answer) error {
 			s.print(indent(answer.Stdout))

@@ -1,6 +1,7 @@
-// Command demo plays the on-demand broker against the adapter and shows each step: what Cloud Foundry asked, what the
-// adapter answered, and how long it took. The first part plays the pak of examples/redis. The second part plays a
-// service whose provision template takes longer than a request may, so that errands apply and destroy it.
+// Command demo sends the requests of the on-demand broker to the adapter. For each step, it prints the action of the
+// user, the request, the answer of the adapter and the duration. The first part uses the pak of examples/redis. The
+// second part uses a service whose provision template takes longer than the time limit of requests, so that errands
+// apply and destroy it.
 package main
 
 import (
@@ -27,7 +28,7 @@ func main() {
 	var inputs options
 	flag.StringVar(&inputs.binary, "adapter", "build/bin/service-adapter", "the adapter binary")
 	flag.StringVar(&inputs.redis, "redis", "build/paks/redis", "the redis pak")
-	flag.StringVar(&inputs.cluster, "cluster", "build/paks/cluster", "the pak of a service that takes its time")
+	flag.StringVar(&inputs.cluster, "cluster", "build/paks/cluster", "the pak of a service with a slow template")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Stdout, inputs)
@@ -41,7 +42,7 @@ func main() {
 // options contains the paths of the adapter and the paks.
 type options struct{ binary, redis, cluster string }
 
-// absolute makes the paths independent of the working directory.
+// absolute replaces the paths by absolute paths. It returns an error if the working directory cannot be determined.
 func (o *options) absolute() error {
 	var failed []error
 	for _, path := range []*string{&o.binary, &o.redis, &o.cluster} {
@@ -51,8 +52,8 @@ func (o *options) absolute() error {
 	return errors.Join(failed...)
 }
 
-// run plays all steps in a temporary directory, which it removes, and prints them to out. It returns an error if a
-// command of the adapter ends otherwise than expected.
+// run runs all steps in a temporary directory, which it removes, and prints them to out. It returns an error if a
+// command of the adapter has another result than expected, or if a file, the adapter or a server cannot be used.
 func run(ctx context.Context, out io.Writer, inputs options) (err error) {
 	if err := inputs.absolute(); err != nil {
 		return err
@@ -73,9 +74,9 @@ func run(ctx context.Context, out io.Writer, inputs options) (err error) {
 		return err
 	}
 	show.title("A service adapter for Redis")
-	show.print(fmt.Sprintf("The pak examples/redis is all of it: %d lines of YAML and HCL. This program plays the "+
-		"on-demand broker,\nand shows what it asks the adapter, what comes out, and how long that takes. "+
-		"The operator's configuration:\n", lines))
+	show.print(fmt.Sprintf("The pak examples/redis defines the whole service in %d lines of YAML and HCL. "+
+		"This program sends the requests of the\non-demand broker to the adapter, and prints the answers and "+
+		"their durations. The operator's configuration:\n", lines))
 	show.print(indent(strings.NewReplacer(inputs.redis, "build/paks/redis", dir, "DIR").Replace(config)))
 	if err := show.playRedis(); err != nil {
 		return err
@@ -83,8 +84,8 @@ func run(ctx context.Context, out io.Writer, inputs options) (err error) {
 	if err := show.playCluster(filepath.Join(dir, "cluster"), inputs); err != nil {
 		return err
 	}
-	show.title("Done: nothing is left but the redis instance")
-	show.print(fmt.Sprintf("%d requests of the broker took %s together; the longest one took %s.\n", show.requests,
+	show.title("Done: only the Redis instance remains")
+	show.print(fmt.Sprintf("%d requests of the broker took %s in total. The longest request took %s.\n", show.requests,
 		rounded(show.total), rounded(show.longest)))
 	return nil
 }
@@ -99,7 +100,8 @@ func newAdapter(binary, dir, config string) (broker.Adapter, error) {
 	}, err
 }
 
-// redis returns an instance with a plan as an operator's broker configuration describes it.
+// redis returns an instance of the pak redis that has not been created. Its plan has the form of a plan in the
+// operator's configuration of the broker.
 func redis() *odb.Instance {
 	return &odb.Instance{
 		ID: "3f1c9a52-demo", ServiceID: "6b0f2d4e-93c1-4a57-8e2d-1f5a7c9b3e01",
@@ -122,13 +124,13 @@ func redis() *odb.Instance {
 	}
 }
 
-// session plays steps with one instance at a time.
+// session runs the steps of the demo with one service instance at a time.
 type session struct {
 	ctx      context.Context //nolint:containedctx // one process is one session
 	out      io.Writer
 	adapter  broker.Adapter
 	instance *odb.Instance
-	// name is the name of the instance that the cf user chose.
+	// name is the name that the user chose for the instance.
 	name string
 	// step is the number of the current step.
 	step int
@@ -141,7 +143,7 @@ type session struct {
 
 // step is one command of the adapter: a request of the broker, or the command of an errand.
 type step struct {
-	// event is what happens in Cloud Foundry, and request describes what the broker asks because of it.
+	// event is the title of the step, such as the command of the user. request describes the request of the broker.
 	event, request string
 	command        string
 	// parameters are the broker's parameters of the command.
@@ -150,16 +152,18 @@ type step struct {
 	errand *broker.Adapter
 	// exit is the expected exit code.
 	exit int
-	// after shows the answer, and performs what the broker does with it. If it is nil, the answer is not shown.
+	// after prints the answer and performs the next actions of the broker, such as a deployment. If after is nil, the
+	// answer is not printed.
 	after func(broker.Answer) error
 }
 
-// playRedis plays the life of an instance of the pak redis.
+// playRedis runs the steps of an instance of the pak redis and its binding.
 func (s *session) playRedis() error {
 	return s.play(s.schemas, s.create, s.check, s.update, s.bind, s.bindAgain, s.unbind, s.unbindAgain)
 }
 
-// play runs steps. It creates each step after the steps before it have run.
+// play runs steps until one of them fails, and returns the error of that step. It creates each step after the previous
+// step has run.
 func (s *session) play(steps ...func() step) error {
 	for _, next := range steps {
 		if err := s.run(next()); err != nil {
@@ -169,7 +173,8 @@ func (s *session) play(steps ...func() step) error {
 	return nil
 }
 
-// run prints and runs a step. It returns an error if the exit code is not the expected one.
+// run prints and runs a step. It returns an error if the adapter cannot be started, if the exit code differs from the
+// expected one, or if step.after fails.
 func (s *session) run(next step) error {
 	s.step++
 	s.title(fmt.Sprintf("%d. %s", s.step, next.event))

@@ -15,7 +15,7 @@ import (
 func (s *session) schemas() step {
 	return step{
 		event:   "cf marketplace -e redis",
-		request: "Which parameters does the plan have?",
+		request: "Which parameters does the plan accept?",
 		command: "generate-plan-schemas", parameters: map[string]any{"plan": s.instance.Plan},
 		after: func(answer broker.Answer) error {
 			type parameter struct {
@@ -46,7 +46,7 @@ func (s *session) schemas() step {
 func (s *session) create() step {
 	return step{
 		event:   "cf create-service redis small my-redis -c '{\"max_clients\": 500}'",
-		request: "Which BOSH manifest does the new instance get? The broker sends plan, releases and parameters.",
+		request: "The broker sends the plan, the releases and the parameters. The adapter generates the BOSH manifest.",
 		command: "generate-manifest", parameters: s.instance.Generate(s.body(map[string]any{"max_clients": 500})),
 		after: func(answer broker.Answer) error {
 			product, err := generated(answer)
@@ -54,10 +54,10 @@ func (s *session) create() step {
 				return err
 			}
 			s.print(indent(excerpt(product.Manifest, "instance_groups:", "\nvariables:")))
-			s.print("The rest of the manifest has the operator's releases and stemcells. " +
-				"The last entry is the adapter's record.\n")
+			s.print("The rest of the manifest contains the operator's releases and stemcells. " +
+				"The last key contains the record.\n")
 			for _, name := range value.Keys(product.ODBManagedSecrets) {
-				s.print(fmt.Sprintf("CredHub gets the secret: %s = %v\n", name, product.ODBManagedSecrets[name]))
+				s.print(fmt.Sprintf("CredHub stores the secret: %s = %v\n", name, product.ODBManagedSecrets[name]))
 			}
 			return s.instance.Deploy(answer.Stdout)
 		},
@@ -80,7 +80,7 @@ func (s *session) check() step {
 			if err == nil && !same {
 				err = errors.New("the manifests differ")
 			}
-			s.print("The manifest is the deployed one: no changes are pending.\n")
+			s.print("The manifest equals the deployed one: no changes are pending.\n")
 			return err
 		},
 	}
@@ -89,8 +89,8 @@ func (s *session) check() step {
 // update returns the step that updates the instance.
 func (s *session) update() step {
 	return step{
-		event:   "The same update goes on",
-		request: "Which manifest does the instance get now?",
+		event:   "The same update continues",
+		request: "The broker sends the new parameters. The adapter generates the new manifest.",
 		command: "generate-manifest", parameters: s.instance.Generate(s.body(map[string]any{"max_clients": 2000})),
 		after: func(answer broker.Answer) error {
 			product, err := generated(answer)
@@ -99,9 +99,9 @@ func (s *session) update() step {
 			}
 			changed := changedLines(s.instance.Manifest, product.Manifest)
 			s.print(indent(changed))
-			s.print("Nothing else changes but the record. The password stays.\n")
+			s.print("Apart from the record, the rest of the manifest is unchanged. The password is kept.\n")
 			if !strings.Contains(changed, "connections: 2000") || strings.Count(changed, "\n") != 1 {
-				return fmt.Errorf("the update must change the number of clients alone: %s", changed)
+				return fmt.Errorf("the update must change only the number of clients: %s", changed)
 			}
 			return s.instance.Deploy(answer.Stdout)
 		},
@@ -112,7 +112,7 @@ func (s *session) update() step {
 func (s *session) bind() step {
 	return step{
 		event:   "cf bind-service my-app " + s.name,
-		request: "Which credentials does the app get? OpenTofu applies the bind template of the pak.",
+		request: "OpenTofu applies the bind template of the pak. Its outputs are the credentials of the app.",
 		command: "create-binding", parameters: s.bindParameters(),
 		after: func(answer broker.Answer) error {
 			var binding struct{ Credentials map[string]any }
@@ -131,7 +131,7 @@ func (s *session) bind() step {
 func (s *session) bindAgain() step {
 	return step{
 		event:   "The same request again",
-		request: "Cloud Foundry repeats requests whose answer it missed. Exit code 49: the binding exists.",
+		request: "Cloud Foundry repeats a request if it did not receive the answer. Exit code 49: the binding exists.",
 		command: "create-binding", parameters: s.bindParameters(), exit: 49,
 	}
 }
@@ -140,7 +140,7 @@ func (s *session) bindAgain() step {
 func (s *session) unbind() step {
 	return step{
 		event:   "cf unbind-service my-app " + s.name,
-		request: "OpenTofu destroys what belongs to the binding, and its state is deleted.",
+		request: "OpenTofu destroys the resources of the binding, and the adapter deletes its state.",
 		command: "delete-binding", parameters: s.unbindParameters(),
 	}
 }
@@ -149,7 +149,7 @@ func (s *session) unbind() step {
 func (s *session) unbindAgain() step {
 	return step{
 		event:   "The same request again",
-		request: "Exit code 41: there is no such binding.",
+		request: "Exit code 41: the binding does not exist.",
 		command: "delete-binding", parameters: s.unbindParameters(), exit: 41,
 	}
 }

@@ -135,7 +135,7 @@ var _ = Describe("The example redis-cluster", func() {
 			By("the errand after the deployment, and after the next deployment")
 			said, err = nodes.form(ctx, 1, nodes.addresses...)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(said).To(Equal("made a cluster of 6 nodes\n"))
+			Expect(said).To(Equal("created a cluster of 6 nodes\n"))
 			before := nodes.cli(nodes.addresses[0], "CLUSTER", "MYID")
 			said, err = nodes.form(ctx, 1, nodes.addresses...)
 			Expect(err).NotTo(HaveOccurred())

@@ -156,7 +156,7 @@ var _ = Describe("An instance of a hand-written adapter", func() {
 		Entry(nil, "7", `not "7"`),
 		Entry(nil, "''", `reading the record "brokerpak" of the manifest: unexpected end of JSON input`),
 		Entry(nil, "{format: 1}", "not a mapping"),
-		Entry(nil, `"{\"format\":1}"`, "it names no service"),
+		Entry(nil, `"{\"format\":1}"`, "it does not name a service"),
 		Entry(nil, `'"{\"format\":1}"'`, `reading the record "brokerpak" of the manifest: json: `),
 	)
 

@@ -59,7 +59,7 @@ func redisRefusals() []behaviour {
 			b := newRedis()
 			b.properties()["persistence"], b.properties()["redis_instance_group_name"] = false, "foo"
 			expectTold(b.ask(ctx, b.body(nil)),
-				contactOperator+`the plan has an instance group "redis-server" that the service does not know`)
+				contactOperator+`the plan has an instance group "redis-server" that is not a group of the service`)
 		}),
 		same("plan lacks persistence", func(ctx context.Context) {
 			b := newRedis()
@@ -88,7 +88,7 @@ func redisRefusals() []behaviour {
 			b := newRedis()
 			b.Plan["instance_groups"] = append(b.planGroups(), planGroup("sentinel", 1))
 			expectTold(b.ask(ctx, b.body(nil)),
-				contactOperator+`the plan has an instance group "sentinel" that the service does not know`)
+				contactOperator+`the plan has an instance group "sentinel" that is not a group of the service`)
 		}),
 		differs("a lifecycle errand without an instance group and without instances", func(ctx context.Context) {
 			b := newRedis()

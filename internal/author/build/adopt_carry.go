@@ -11,19 +11,22 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// A carriedSecret is an entry of carry_over: a generated secret and the go-patch path of its value in a manifest that
-// another adapter deployed.
+// A carriedSecret is an entry of the key carry_over in the generated definition. It lets the pak take over an instance
+// that another adapter deployed: Name is the name of a generated secret, and Path is the go-patch path of the secret's
+// value in the manifest of that adapter, such as "/instance_groups/name=db/jobs/name=pg/properties/password".
 type carriedSecret struct{ Name, Path string }
 
 // addressable matches keys and names that a path can contain as they are. Others have a meaning in paths, such as
 // numbers, or would have to be escaped.
 var addressable = regexp.MustCompile(`^[A-Za-z0-9_.-]*[A-Za-z_][A-Za-z0-9_.-]*$`)
 
-// carrySecrets fills a.carried with the generated secrets that are the whole value of a property with a path, sorted by
-// name; see visitPaths. The template has the same structure as the manifest, so the path of the first such property is
-// also the path of the value that the other adapter deployed. Each other secret that the template refers to gets a
-// note, because instances of that adapter would get a new value. A secret without a reference is left out silently.
-// declareUnknown must run first, because it completes a.secrets.
+// carrySecrets appends to a.carried, sorted by name, an entry for each secret in a.secrets whose reference ((name)) is
+// the whole value of a scalar with a go-patch path in the template; see visitPaths. The template has the same structure
+// as the manifest, so the path of the first such scalar is also the path of the value that another adapter deployed.
+//
+// Any other secret to which a value of the template refers gets a note at the first such value, because instances of
+// that adapter would get a new secret. A secret without a reference in a value is left out silently. References with
+// keys, such as ((secret.key)), do not count. declareUnknown must run first, because it completes a.secrets.
 func (a *adoption) carrySecrets() {
 	paths, users := map[string]string{}, map[string]*yaml.Node{}
 	visitPaths("", true, a.root, func(path string, node *yaml.Node) {
@@ -51,17 +54,21 @@ func (a *adoption) carrySecrets() {
 	}
 }
 
-// visitPaths calls visit with each scalar value of a tree, but not with the keys, and with its go-patch path. prefix is
-// the path of the tree itself; known is false if it has none. The path of a scalar is "" if it has none, because a key
-// above it is not addressable. An item of a list is selected by its name, if the name is addressable and no other item
-// has it, and else by its index.
-func visitPaths(prefix string, known bool, tree *yaml.Node, visit func(path string, node *yaml.Node)) {
+// visitPaths calls visit with each scalar value of a tree, in the order of the text, and with its go-patch path, such
+// as "/instance_groups/name=db/azs/0". Keys of mappings are not visited. prefix is the path of the tree itself, and ""
+// for the root of a manifest. If hasPath is false, the tree has no path, and all scalars below it have the path "".
+//
+// The path of a scalar is also "" if a key on it is not addressable, which means that a path cannot contain the key as
+// it is: it has neither a letter nor an underscore, such as a number, or contains other characters than letters,
+// digits, hyphens, underscores and periods. An item of a list is selected by its name, if the name is addressable and
+// no other item of the list has it, and otherwise by its index.
+func visitPaths(prefix string, hasPath bool, tree *yaml.Node, visit func(path string, node *yaml.Node)) {
 	descend := func(step string, addressed bool, child *yaml.Node) {
-		visitPaths(prefix+"/"+step, known && addressed, child, visit)
+		visitPaths(prefix+"/"+step, hasPath && addressed, child, visit)
 	}
 	switch tree.Kind {
 	case yaml.ScalarNode:
-		if !known {
+		if !hasPath {
 			prefix = ""
 		}
 		visit(prefix, tree)
@@ -85,8 +92,8 @@ func visitPaths(prefix string, known bool, tree *yaml.Node, visit func(path stri
 	}
 }
 
-// itemName returns the name of an item of a list, or "" if the item is not a mapping with a name, or if its name
-// contains a variable.
+// itemName returns the value of the key name of an item of a list. It returns "" if the item is not a mapping with that
+// key, or if the value contains a variable, that is, the text "((".
 func itemName(item *yaml.Node) string {
 	name := get(item, "name")
 	if name == nil || strings.Contains(name.Value, "((") {
@@ -95,9 +102,10 @@ func itemName(item *yaml.Node) string {
 	return name.Value
 }
 
-// setNested sets the value at the dotted path of keys in a tree of mappings to leaf, and creates the mappings above it.
-// A value on the path that is not a mapping is replaced by one. If there is a mapping at the end of the path, it is
-// kept and leaf is not set.
+// setNested sets the value at a dotted path of keys in a tree of mappings to leaf: with the keys "a.b", tree["a"]["b"].
+// It modifies the tree, which must not be nil, and creates the mappings above the value. A value on the path that is
+// not a mapping is replaced by a mapping. If the value at the end of the path is a mapping, it is kept and leaf is not
+// set.
 func setNested(tree map[string]any, keys, leaf string) {
 	first, rest, more := strings.Cut(keys, ".")
 	child, isMapping := tree[first].(map[string]any)

@@ -33,8 +33,11 @@ import (
 // manifestName is the name of the manifest in the root of a pak.
 const manifestName = "manifest.yml"
 
-// Options are the options of Build. Dir and Progress must be set, and Getenv if Output is "". Every other field may
-// have its zero value.
+// Options are the options of Build and Lock: the source directory of the pak, the output, the platforms, replacements
+// for binaries, the directory that keeps downloads, and the functions and the stream that a build uses. Unpacked
+// creates a directory instead of a .brokerpak file, and IncludeSource adds the source code of binaries. Dir and
+// Progress must be set, and for Build also Getenv if Output is "". Every other field may have its zero value, which
+// selects a default.
 type Options struct {
 	// Dir is the source directory of the pak.
 	Dir string
@@ -61,7 +64,9 @@ type Options struct {
 	// Getenv looks up environment variables. If the version in the manifest is the name of a variable, the value of the
 	// variable replaces it in the default of Output.
 	Getenv func(name string) (string, bool)
-	// Progress receives one line for each fetched file and for the result. It must not be nil.
+	// Progress receives one line for each fetched file, each repeated attempt of a download, each entry without a
+	// source if IncludeSource is set, and the .brokerpak file. Lock also writes a line for each difference from the
+	// existing lock. Write errors are ignored. Progress must not be nil.
 	Progress io.Writer
 	// Client sends the requests. nil means a default client with timeouts.
 	Client *http.Client
@@ -71,9 +76,9 @@ type Options struct {
 	MaxBinary int64
 }
 
-// ParsePlatform parses a platform of the form OS/ARCH, such as "linux/amd64". The text "current" is the platform of
-// this process. ParsePlatform returns an error if any other text has no slash, or nothing before or after its first
-// slash. It does not check whether such a platform exists.
+// ParsePlatform parses a platform of the form OS/ARCH, such as "linux/amd64"; ARCH is everything after the first slash.
+// The text "current" is the platform of this process. ParsePlatform returns the zero Platform and an error if any other
+// text has no slash, or if one side of its first slash is empty. It does not check whether such a platform exists.
 func ParsePlatform(text string) (brokerpak.Platform, error) {
 	if text == "current" {
 		return brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, nil
@@ -86,19 +91,27 @@ func ParsePlatform(text string) (brokerpak.Platform, error) {
 	return brokerpak.Platform{OS: os, Arch: arch}, nil
 }
 
-// Build builds a .brokerpak file and returns its path. It downloads the binaries that are not in the cache. The file is
-// written only after Build has found every binary for every platform and has opened the finished file; until then, an
-// existing file is kept. The same sources and binaries result in the same bytes. With Options.Unpacked, Build makes a
-// directory instead of the file; it is an error if that directory exists. See Unpacked for its content.
+// Build builds a .brokerpak file from the source directory Options.Dir and returns its path, which is Options.Output or
+// the default name in the working directory. It downloads the binaries that are not in the cache. The file is written
+// only after Build has fetched every binary for every platform of the build and has opened the finished file; until
+// then, an existing file is kept. The same sources, binaries and options result in the same bytes. If Options.Unpacked
+// is set, Build creates a directory instead of the file; that directory must not exist.
 //
-// If the source has a lock, every fetched file must have the digest in it, and every file of the built pak that was
-// fetched. Files of Options.Binaries and Options.Installed are only compared as files of the built pak. The built pak
-// contains a lock of its own files.
+// If the source has a lock, the lock must list every file fetched from a url_template, a default location or a source,
+// and the file must have the digest in the lock, unless its location has a SHA-512 checksum, which is then compared
+// instead. Files of Options.Binaries and Options.Installed are not compared in this way. Unless Options.Unpacked is
+// set, each file below bin and src of the built pak must also have the digest in the lock, whatever its origin. The
+// built file contains a lock and a bill of materials of its own files.
 //
-// The error is, or wraps, a diag.Errors if the author must correct the pak. It contains all findings about binaries,
-// not only the first. Other errors are that Options.Dir cannot be read or is a pak file, that Options.Binaries contains
-// an unknown name, that the default of Options.Output is not a file name, that temporary files or the output cannot be
-// written, that a download fails, and that ctx ends. Build removes its temporary files in any case.
+// The error is, or wraps, a diag.Errors if the author must correct the pak or its lock. It contains all findings about
+// binaries, not only the first. Other errors are that Options.Dir, a file of the pak or a local binary cannot be read,
+// that Options.Dir is a pak file, that Options.Binaries contains an unknown name, that the default of Options.Output is
+// not a file name, that an executable is missing from the built pak, that temporary files or the output cannot be
+// written, that a download fails, and that ctx ends.
+//
+// The path is "" if there is an error. The output then does not exist or is unchanged, except that an output that is a
+// stream, such as a pipe, may have received a part, and that the output is complete if only the last sync of its
+// directory or the removal of temporary files failed. Build removes its temporary files, also after an error.
 func Build(ctx context.Context, options Options) (string, error) {
 	b, err := newBuilder(options)
 	if err != nil {
@@ -122,9 +135,11 @@ func Build(ctx context.Context, options Options) (string, error) {
 	return output, nil
 }
 
-// newBuilder opens the source of the pak that the options name, and returns a builder with the defaults of the options.
-// The caller must close its pak. newBuilder returns an error if the pak is invalid or a file, or if Options.Binaries
-// contains an unknown name.
+// newBuilder opens the source of the pak in Options.Dir, and returns a builder whose options have their defaults,
+// except Output and CacheDir. It does not read the lock of the pak, so the lock of the builder is nil; inTemporary sets
+// the stage directory, and CacheDir if it is "". The caller must close the pak of the builder. newBuilder returns nil
+// and an error if the pak is invalid (a diag.Errors), cannot be read, or is a .brokerpak file instead of a directory,
+// or if Options.Binaries contains a name that no entry of terraform_binaries has.
 func newBuilder(options Options) (*builder, error) {
 	pak, err := brokerpak.Open(options.Dir)
 	if err != nil {
@@ -157,21 +172,26 @@ func newBuilder(options Options) (*builder, error) {
 	return b, nil
 }
 
-// inTemporary calls work after it has set the stage directory of the builder to one in a new temporary directory below
-// parent, and removes the temporary directory afterwards. The cache directory is in it as well if Options.CacheDir is
-// ""; a cache directory that is set is used as it is, and kept. inTemporary creates neither of the two. A parent of ""
-// is the default directory for temporary files. inTemporary returns the error of work, of creating the temporary
-// directory or of removing it.
+// inTemporary creates a new temporary directory below parent, calls work, and removes the directory with its content
+// afterwards, whatever work returns. A parent of "" is the default directory for temporary files. Before the call,
+// inTemporary sets b.stage to a path in the temporary directory, and b.CacheDir as well if it is "". It creates neither
+// of these two directories. A cache directory that was set is used as it is, and kept.
+//
+// inTemporary returns the errors of work and of removing the directory, joined. If the temporary directory cannot be
+// created, it returns that error and does not call work.
 func (b *builder) inTemporary(parent string, work func() error) error {
 	dir, err := os.MkdirTemp(parent, "pak-build-")
 	if err != nil {
-		return fmt.Errorf("making a directory for the build: %w", err)
+		return fmt.Errorf("creating a directory for the build: %w", err)
 	}
 	b.CacheDir, b.stage = cmp.Or(b.CacheDir, filepath.Join(dir, "downloads")), filepath.Join(dir, "pak")
 	return errors.Join(work(), os.RemoveAll(dir))
 }
 
-// A builder builds one pak. The defaults of the options have been applied.
+// A builder builds one pak or its lock. It contains the options with their defaults, the open source of the pak and its
+// lock, the platforms for which binaries are fetched, the path of the stage directory, where the content of the built
+// pak is assembled, the fetched files, the executables in the stage with the entries that own them, and the collected
+// findings. The zero value is not usable; newBuilder returns one.
 type builder struct {
 	Options
 
@@ -184,15 +204,21 @@ type builder struct {
 	diags       *diag.List
 }
 
-// progressf writes a line to the progress output. Write errors are ignored.
+// progressf writes a text that is formatted as by fmt.Sprintf, and a line break, to Options.Progress. Write errors are
+// ignored.
 func (b *builder) progressf(format string, args ...any) {
 	_, _ = fmt.Fprintf(b.Progress, format+"\n", args...)
 }
 
-// build assembles the content of the pak in the stage directory and writes the output from it. If Options.Unpacked is
-// set, the stage directory becomes the output. An existing output file is unchanged if build returns an error, unless
-// only the last sync of its directory failed. The error is, or wraps, a diag.Errors if the author must correct the pak.
-// See Build for other errors.
+// build assembles the content of the pak in the stage directory and writes the output, a path, from it: a .brokerpak
+// file or a stream such as a pipe, or, if Options.Unpacked is set, a directory, which must not exist. It must be called
+// by inTemporary, which sets the stage directory. It writes progress lines. If build returns an error, the output does
+// not exist or is unchanged, except that a stream may have received a part, and that a file is complete if only the
+// last sync of its directory failed.
+//
+// The error is, or wraps, a diag.Errors if the author must correct the pak, or if fetched files differ from its lock.
+// Other errors are that an executable is missing, that a download fails, that a file cannot be read or written, and
+// that ctx ends.
 func (b *builder) build(ctx context.Context, output string) error {
 	files, err := writeTexts(b.pak, b.platforms, b.stage)
 	if err != nil {
@@ -229,12 +255,18 @@ func (b *builder) build(ctx context.Context, output string) error {
 	})
 }
 
-// fetchAll fetches the binaries, and with Options.IncludeSource their source code, into the stage directory, which must
-// exist. The error is a diag.Errors if the author must correct the pak. Other errors are those of binaries, of sources,
-// and that the cache directory cannot be created.
+// fetchAll fetches the binaries for the platforms of the build, and with Options.IncludeSource their source code, into
+// the stage directory, which must exist. It creates the cache directory. It appends the fetched files to b.fetched, for
+// the lock, unless Options.Unpacked is set, and records the executables in b.executables, for the bill of materials. If
+// b.lock is not nil, a file that the lock lacks or contradicts is a finding; see locate and pin for the exceptions.
+//
+// A finding, which the author of the pak must correct, does not end fetchAll: after all entries, it returns a
+// diag.Errors with all findings in b.diags. Any other error ends it at once, and does not contain the findings so far,
+// which remain in b.diags. Such errors are that the cache directory cannot be created, that a download fails, that a
+// file cannot be read or written, and that ctx ends.
 func (b *builder) fetchAll(ctx context.Context) error {
 	if err := os.MkdirAll(b.CacheDir, 0o700); err != nil {
-		return fmt.Errorf("making the directory for downloads: %w", err)
+		return fmt.Errorf("creating the directory for downloads: %w", err)
 	}
 	if err := b.binaries(ctx); err != nil {
 		return err
@@ -247,9 +279,10 @@ func (b *builder) fetchAll(ctx context.Context) error {
 	return b.diags.Err()
 }
 
-// unusable wraps an error, which must not be nil, that occurred when the built pak was read. path is the temporary
-// directory or file of the pak, which is removed from the positions of findings, so that these name the files of the
-// pak.
+// unusable wraps an error of reading the built pak, which must not be nil, in one that says that the built pak is not
+// usable. If the error is or wraps a diag.Errors, only these findings are wrapped. path is the temporary directory or
+// file of the built pak. It is removed from the positions of the findings, so that these name the files of the pak,
+// such as "manifest.yml".
 func unusable(err error, path string) error {
 	var findings diag.Errors
 	if errors.As(err, &findings) {
@@ -262,9 +295,10 @@ func unusable(err error, path string) error {
 	return fmt.Errorf("the built pak is not usable: %w", err)
 }
 
-// outputName returns Options.Output or, if that is "", the default name NAME-VERSION.brokerpak, which is in the working
-// directory. If the version of the pak is the name of an environment variable, VERSION is its value. outputName returns
-// an error if the default name contains a slash.
+// outputName returns Options.Output or, if that is "", the default name NAME-VERSION.brokerpak, a path relative to the
+// working directory. NAME and VERSION are those of the manifest; but if the version in the manifest is the name of an
+// environment variable that Options.Getenv finds, VERSION is the value of the variable. Getenv must not be nil if
+// Options.Output is "". outputName returns an error only if the default name contains a slash.
 func outputName(pak *brokerpak.Pak, options Options) (string, error) {
 	if options.Output != "" {
 		return options.Output, nil
@@ -280,11 +314,14 @@ func outputName(pak *brokerpak.Pak, options Options) (string, error) {
 	return name, nil
 }
 
-// writeZip packs the directory dir into a .brokerpak file at the path name, which may also be a stream. The same
-// content results in the same bytes: names are sorted, times are fixed, and modes are 0755 or 0644. The function check
-// inspects the complete file before it gets its name or is copied to a stream; if check returns an error, so does
-// writeZip, and the output is unchanged. writeZip also returns an error if dir cannot be read, if the output cannot be
-// written, or if ctx ends.
+// writeZip packs the files below the directory dir into a .brokerpak file at the path name, which may also be a stream
+// such as a pipe. The same content results in the same bytes: the order of the names and the times are fixed, and modes
+// are 0755 or 0644. An existing file is replaced.
+//
+// The complete archive is first written to a temporary file, whose path the function check receives, and which writeZip
+// removes. If check returns an error, writeZip returns the error, and the output is unchanged. writeZip also returns an
+// error if dir cannot be read, if the output cannot be written, or if ctx ends. An existing file is unchanged then too,
+// unless only the last sync of its directory failed; a stream may have received a part.
 func writeZip(ctx context.Context, dir, name string, check func(file string) error) error {
 	output, err := outfile.Resolve(name)
 	if err != nil {
@@ -304,8 +341,9 @@ func writeZip(ctx context.Context, dir, name string, check func(file string) err
 // readable is the mode of files that all users may read, and executable that of programs that all users may run.
 const readable, executable = 0o644, 0o755
 
-// packAll writes a zip archive with all files below dir, but without directories, to target. It returns an error if a
-// file cannot be read, if target cannot be written, or if ctx ends.
+// packAll writes a zip archive with all files below dir, but without directories, to target. The names of the entries
+// are relative to dir, and their order is that of fs.WalkDir. See packOne for their modes and times. It returns an
+// error if a file cannot be read, if target cannot be written, or if ctx ends.
 func packAll(ctx context.Context, dir string, target io.Writer) error {
 	writer := zip.NewWriter(target)
 	// The default level takes three times as long for OpenTofu, the largest part of a pak, and saves a seventh of the
@@ -323,9 +361,9 @@ func packAll(ctx context.Context, dir string, target io.Writer) error {
 	return errors.Join(err, writer.Close())
 }
 
-// packOne adds the file with a name in files to a zip archive. A file that its owner may execute gets mode 0755, any
-// other file 0644. packOne returns an error if the file cannot be read, if the archive cannot be written, or if ctx
-// ends.
+// packOne adds the file with a slash-separated name in files to a zip archive, under the same name. The entry of a file
+// that its owner may execute gets mode 0755, and any other entry 0644; the time is always the beginning of 1980.
+// packOne returns an error if the file cannot be read, if the archive cannot be written, or if ctx ends.
 func packOne(ctx context.Context, writer *zip.Writer, files fs.FS, name string) error {
 	source, err := files.Open(name)
 	if err != nil {

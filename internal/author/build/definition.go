@@ -23,7 +23,9 @@ import (
 // response to every catalog request.
 const maxImage = 1 << 20
 
-// A definition makes a service definition self-contained: it replaces references to files by their contents.
+// A definition makes one service definition of a pak self-contained: it replaces references to files by their contents.
+// It contains the files of the pak, the path of the definition for messages, the list of errors, and the names of the
+// files that it has read. The fields files, name and diags must be set.
 type definition struct {
 	files fs.FS  // the files of the pak
 	name  string // the path of the definition in messages
@@ -31,9 +33,15 @@ type definition struct {
 	read  []string // the names of the files that were read
 }
 
-// embed replaces the references to files in a definition, whose root it modifies, by the contents of the files: those
-// to the image, the templates, the BOSH manifest, ops files and configs. It adds an error to d.diags for each file that
-// cannot be used; the definition must not be used then.
+// embed replaces the references to files in a service definition by the contents of the files, in place:
+//   - image_url becomes a data URL, if it is a file URL; see embedImage.
+//   - In provision and bind, template_ref becomes template, and the entries of template_refs become entries of
+//     templates.
+//   - In provision.bosh, manifest_ref becomes manifest.
+//   - In each entry of the list ops and of the mapping configs in provision.bosh, ref becomes inline.
+//
+// root is the mapping of the definition. embed adds the names of the files to d.read. For each file that cannot be
+// used, it adds an error to d.diags and continues; the definition must not be used then.
 func (d *definition) embed(root *yaml.Node) {
 	d.embedImage(root)
 	for _, name := range []string{"provision", "bind"} {
@@ -54,10 +62,12 @@ func (d *definition) embed(root *yaml.Node) {
 	}
 }
 
-// embedFile removes the key reference of a mapping, whose value is the path of a file, and sets key to the content of
-// the file. An existing value of key is replaced. The content of an empty file is a line break. A reference that is
-// empty or not a text is only removed. See text for a file that cannot be used. mapping may be nil, or lack the
-// reference; then nothing happens.
+// embedFile removes the key reference, such as "template_ref", from a mapping, and sets the key in its parameter key,
+// such as "template", to the content of the file that the reference names. An existing value of that key is replaced.
+// The content of an empty file becomes a line break. A reference that is empty or not a text is only removed. embedFile
+// adds the name of the file to d.read. If the file cannot be read or is not UTF-8 text, embedFile adds an error to
+// d.diags and sets the key to a line break. It does nothing if mapping is nil, is not a mapping, or lacks the
+// reference.
 func (d *definition) embedFile(mapping *yaml.Node, reference, key string) {
 	ref := get(mapping, reference)
 	if ref == nil {
@@ -73,9 +83,12 @@ func (d *definition) embedFile(mapping *yaml.Node, reference, key string) {
 	}
 }
 
-// embedTemplates replaces the key template_refs of an action by the key templates with the contents of the files. refs
-// is the value of template_refs, a mapping of names to paths. A file replaces an existing template of the same name.
-// Paths that are empty or not texts are dropped. See text for files that cannot be used.
+// embedTemplates replaces the key template_refs of an action, which is the mapping of provision or bind, by the key
+// templates with the contents of the files. refs is the value of template_refs, a mapping of names to paths in the pak.
+// A file replaces an existing template of the same name, and other existing templates are kept; a value of templates
+// that is not a mapping is replaced. Paths that are empty or not texts are dropped. embedTemplates adds the paths of
+// the files to d.read. For a file that cannot be read or is not UTF-8 text, it adds an error to d.diags and an empty
+// template.
 func (d *definition) embedTemplates(action, refs *yaml.Node) {
 	templates := get(action, "templates")
 	if templates == nil || templates.Kind != yaml.MappingNode {
@@ -90,8 +103,10 @@ func (d *definition) embedTemplates(action, refs *yaml.Node) {
 	yamltree.Set(action, "templates", templates)
 }
 
-// readFile reads the file of the pak with a name, which node contains, and adds the name to d.read. If that fails, it
-// adds an error at the position of node to d.diags, and ok is false.
+// readFile reads the file with a name in the pak, relative to its root, and adds the name to d.read, even if reading
+// fails. If the file cannot be read, for example because the name leads outside of the pak, readFile adds an error to
+// d.diags and ok is false; content must not be used then. node is the scalar of the definition that contains the name;
+// its position is that of the error.
 func (d *definition) readFile(node *yaml.Node, name string) (content []byte, ok bool) {
 	d.read = append(d.read, name)
 	content, err := fs.ReadFile(d.files, path.Clean(filepath.ToSlash(name)))
@@ -106,8 +121,9 @@ func (d *definition) readFile(node *yaml.Node, name string) (content []byte, ok 
 	return content, err == nil
 }
 
-// text returns the content of a referenced file as a string node. If the file cannot be read or is not UTF-8 text, it
-// adds an error to d.diags and returns a node with the string "".
+// text returns the content of a file as a new string node. ref is the scalar of the definition that contains the name
+// of the file, relative to the root of the pak. If the file cannot be read or is not UTF-8 text, text adds an error to
+// d.diags and returns a node with the string "". It adds the name to d.read.
 func (d *definition) text(ref *yaml.Node) *yaml.Node {
 	content, _ := d.readFile(ref, ref.Value)
 	if !utf8.Valid(content) {
@@ -117,9 +133,10 @@ func (d *definition) text(ref *yaml.Node) *yaml.Node {
 	return textNode(string(content))
 }
 
-// embedImage replaces a file URL in image_url by a data URL with the content of the file. It adds an error to d.diags
-// if the file cannot be read, is not an image or is too large; the URL is replaced in this case as well, and is not
-// usable. Any other URL is not changed.
+// embedImage replaces a file URL in the key image_url of a definition, such as "file://logo.png" for a file in the root
+// of the pak, by a data URL with the content of the file, and adds the name of the file to d.read. It adds an error to
+// d.diags if the file cannot be read, is not a PNG, JPEG or SVG image, or is larger than maxImage (1 MB); the URL is
+// replaced in this case as well, and is not usable. Any other URL, and a definition without the key, is not changed.
 func (d *definition) embedImage(root *yaml.Node) {
 	node := get(root, "image_url")
 	if node == nil {
@@ -141,21 +158,26 @@ func (d *definition) embedImage(root *yaml.Node) {
 	yamltree.Set(root, "image_url", textNode("data:"+kind+";base64,"+base64.StdEncoding.EncodeToString(content)))
 }
 
-// errorf adds an error at the position of a node of the definition to d.diags.
+// errorf adds an error to d.diags, at the position of a node of the definition, with a rule such as "missing-file" and
+// a message that is formatted as by fmt.Sprintf.
 func (d *definition) errorf(node *yaml.Node, rule, format string, args ...any) {
 	d.diags.Errorf(diag.Pos{File: d.name, Line: node.Line, Column: node.Column}, rule, format, args...)
 }
 
-// isText reports whether a node is a scalar other than null and "".
+// isText reports whether a node is a scalar other than null and the empty string. Numbers and booleans count as texts.
+// The node must not be nil.
 func isText(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.ShortTag() != "!!null" && node.Value != ""
 }
 
 // writeTexts writes manifest.yml and the self-contained definitions of the built pak into the directory stage, which it
-// creates. The manifest gets the paths of the built definitions and the platforms of the build. files are the names of
-// the files of the source that these replace: the definitions, and the files to which they refer. The error is a
-// diag.Errors if files that definitions refer to cannot be used; see rewrite for other errors. After an error, stage
-// may contain some of the files.
+// creates: definitions/service0-NAME.yml and so on. In the manifest, the list service_definitions contains these paths,
+// and platforms the platforms of the build. files are the names of the files in the source that the definitions
+// replace: the source definitions, and the files to which they refer.
+//
+// The error is a diag.Errors if files to which definitions refer cannot be used. Other errors are that the manifest or
+// a definition cannot be read, is not a valid YAML mapping, or cannot be written. After an error, files must not be
+// used, and stage may contain some of the files.
 func writeTexts(pak *brokerpak.Pak, platforms []brokerpak.Platform, stage string) (files []string, err error) {
 	diags := &diag.List{}
 	var names []string
@@ -180,8 +202,10 @@ func writeTexts(pak *brokerpak.Pak, platforms []brokerpak.Platform, stage string
 	})
 }
 
-// copyTexts replaces the texts that writeTexts wrote into the directory stage by manifest.yml and the files of the
-// source, unchanged and with the same names. It returns an error if a file cannot be read or written.
+// copyTexts replaces the definitions and the manifest that writeTexts wrote into the directory stage by the texts of
+// the source: manifest.yml and the files with the names in files, which writeTexts returned. The copies are unchanged
+// and have the same names. copyTexts returns an error if a file cannot be read, written or removed; some of the files
+// in stage may then be removed or replaced.
 func copyTexts(pak *brokerpak.Pak, files []string, stage string) error {
 	if err := os.RemoveAll(filepath.Join(stage, "definitions")); err != nil {
 		return err
@@ -199,11 +223,14 @@ func copyTexts(pak *brokerpak.Pak, files []string, stage string) error {
 	return nil
 }
 
-// rewrite reads the first document of a YAML file of a pak, calls change with its root, which change may modify, and
-// writes the result to the file target. Aliases and merge keys are resolved, and comments are dropped; see parseFlat.
-// An existing target is replaced, and its directory is created if necessary. The file of the pak is not modified.
-// rewrite returns an error if that file cannot be read, is not a YAML mapping or repeats a key, or if the result cannot
-// be written.
+// rewrite reads the first document of the YAML file with a name in a pak, calls change with its root mapping, which
+// change may modify, and writes the result to the file target, a path outside of the pak. Aliases and merge keys are
+// resolved, and comments are dropped; see parseFlat. An existing target is replaced, and its directory is created if
+// necessary. The file of the pak is not modified.
+//
+// rewrite returns an error if the file cannot be read, is not valid YAML, or is not a mapping, if it repeats a key or
+// has another defect that parseFlat rejects, if the result cannot be represented as YAML, or if target cannot be
+// written.
 func rewrite(pak *brokerpak.Pak, name, target string, change func(root *yaml.Node)) error {
 	text, err := fs.ReadFile(pak.Files(), path.Clean(filepath.ToSlash(name)))
 	var root *yaml.Node
@@ -220,9 +247,10 @@ func rewrite(pak *brokerpak.Pak, name, target string, change func(root *yaml.Nod
 	return writeFile(target, text, 0o600)
 }
 
-// writeFile writes a file, replacing the content of an existing one, and creates its directories. mode is the mode of a
-// new file; an existing file keeps its own. New directories are accessible to other users only if mode is readable. The
-// error is that of creating a directory or of writing the file, which may then be incomplete.
+// writeFile writes a text to a file, replacing the content of an existing file, and creates its directories. mode is
+// the mode of a new file; an existing file keeps its own. New directories get mode 0755 if mode lets all users read the
+// file, and otherwise 0700. The umask applies to all these modes. The error is that of creating a directory or of
+// writing the file, which may then be incomplete.
 func writeFile(name string, text []byte, mode fs.FileMode) error {
 	dirs := fs.FileMode(0o700)
 	if mode&readable == readable {
@@ -234,9 +262,12 @@ func writeFile(name string, text []byte, mode fs.FileMode) error {
 	return os.WriteFile(name, text, mode)
 }
 
-// parseFlat returns the root of the first document of a YAML text. Its aliases and merge keys are resolved, because not
-// all programs that read built paks support them. Positions are kept, comments and the style of block scalars are not.
-// It returns an error if the text is not valid YAML or is empty, if a key is repeated, or if the root is not a mapping.
+// parseFlat returns the root mapping of the first document of a YAML text; further documents are ignored. Its aliases
+// and merge keys are resolved, because not all programs that read built paks support them. The nodes keep their
+// positions, but not their comments and the style of block scalars. It returns nil and an error if the text is not
+// valid YAML or is empty, if a key is repeated or is not a scalar, if a merged value is not a mapping or has keys that
+// are not strings, if the tree has more than 200 levels or 200,000 nodes after resolving, or if the root is not a
+// mapping.
 func parseFlat(text []byte) (*yaml.Node, error) {
 	first, _, err := yamltree.Read(string(text))
 	if err != nil {
@@ -253,8 +284,9 @@ func parseFlat(text []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
-// restyle selects a new style for all block scalars of a tree, because their text may not be valid in a block at the
-// new indentation.
+// restyle changes the style of all block scalars (| and >) of a tree to that of textStyle, because their text may not
+// be valid in a block at the new indentation. It modifies the nodes in place; their values remain. Other nodes are not
+// changed. The node must not be nil.
 func restyle(node *yaml.Node) {
 	if node.Kind == yaml.ScalarNode && node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		node.Style = textStyle(node.Value)
@@ -271,14 +303,15 @@ func get(mapping *yaml.Node, key string) *yaml.Node {
 	return value
 }
 
-// remove removes a key from a mapping, if it exists. The node must not be nil.
+// remove removes a key and its value from a mapping in place. It does nothing if the node is not a mapping or lacks the
+// key. The node must not be nil.
 func remove(mapping *yaml.Node, key string) {
 	removeKeys(mapping, func(candidate string) bool { return candidate == key })
 }
 
-// removeKeys removes the keys for which matches returns true from a mapping, with their values, and returns the nodes
-// of the keys. The result is nil if no key matches. A node that is not a mapping is not modified, and has no keys. The
-// node must not be nil.
+// removeKeys removes the keys for which matches returns true, with their values, from a mapping in place, and returns
+// the nodes of the removed keys in their order. The result is nil if no key matches. A node that is not a mapping is
+// not modified, and the result is nil. The node must not be nil.
 func removeKeys(mapping *yaml.Node, matches func(key string) bool) (removed []*yaml.Node) {
 	if mapping.Kind != yaml.MappingNode {
 		return nil
@@ -295,7 +328,9 @@ func removeKeys(mapping *yaml.Node, matches func(key string) bool) (removed []*y
 	return removed
 }
 
-// textNode returns a scalar node that is a string. A text with several lines gets the style of textStyle.
+// textNode returns a new scalar node that is a string, even if YAML would read the text as another type. A text with
+// line breaks gets the style of textStyle: a literal block or double quotes. Any other text has no explicit style. The
+// node has no position.
 func textNode(text string) *yaml.Node {
 	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 	if strings.ContainsAny(text, "\n\r") {
@@ -304,9 +339,9 @@ func textNode(text string) *yaml.Node {
 	return node
 }
 
-// textStyle returns the style for a text of several lines: a literal block, or double quotes for a text that a block
-// cannot represent, because it is empty, is not UTF-8, begins with a blank, a tab or a line break, or contains a
-// carriage return or another kind of line break.
+// textStyle returns the YAML style for a text of several lines: yaml.LiteralStyle, or yaml.DoubleQuotedStyle for a text
+// that a literal block cannot represent, because it is empty, is not UTF-8, begins with a blank, a tab or a line break,
+// or contains a carriage return, a byte order mark or another kind of line break than "\n".
 func textStyle(text string) yaml.Style {
 	plain := utf8.ValidString(text) && !strings.ContainsAny(text, "\r\u0085\u2028\u2029\ufeff")
 	first := strings.IndexFunc(text, func(r rune) bool { return r != '\n' })
@@ -316,8 +351,9 @@ func textStyle(text string) yaml.Style {
 	return yaml.LiteralStyle
 }
 
-// encode returns a tree without aliases as YAML text. It parses the text again and returns an error if the tree cannot
-// be encoded or if the result differs from it.
+// encode returns a tree without aliases as YAML text. It parses the text again to verify it. It returns an error if the
+// tree cannot be encoded, or if the text is not valid YAML or results in another tree; styles, comments and positions
+// may differ.
 func encode(root *yaml.Node) ([]byte, error) {
 	text, err := yamltree.Encode(root)
 	if err != nil {
@@ -325,7 +361,7 @@ func encode(root *yaml.Node) ([]byte, error) {
 	}
 	var reparsed yaml.Node
 	if err := yaml.Unmarshal(text, &reparsed); err != nil {
-		return nil, fmt.Errorf("reading what was written: %w", err)
+		return nil, fmt.Errorf("reading the generated definition: %w", err)
 	}
 	if !same(root, reparsed.Content[0]) {
 		return nil, errors.New("the file contains a text that cannot be written as YAML")
@@ -333,7 +369,9 @@ func encode(root *yaml.Node) ([]byte, error) {
 	return text, nil
 }
 
-// same reports whether two trees have the same structure, types and values. Styles, comments and positions may differ.
+// same reports whether two trees of nodes have the same structure, types and values, with the keys in the same order.
+// Styles, comments and positions may differ. The roots must not be nil. Texts of scalars are compared as they are
+// written: 1.0 and 1.00 differ.
 func same(a, b *yaml.Node) bool {
 	return a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value &&
 		slices.EqualFunc(a.Content, b.Content, same)

@@ -11,11 +11,17 @@ import (
 	"service-adapter/internal/value"
 )
 
-// InitRelease writes a pak that deploys jobs of BOSH releases into a directory. The manifest template has one instance
-// group, named after the first job, with all jobs and their properties; see jobManifest for what becomes of each
-// property. See Init for the directory, the files and the errors of writing them. The notes are sentences, without a
-// final period, about what the author should check or decide. InitRelease returns a *fault.UserError if there are no
-// jobs, if a job is named twice, if not exactly one of the releases has it, or if plainName does not match its name.
+// InitRelease writes a pak that deploys jobs of BOSH releases into the directory dir, which must be empty or not exist;
+// it is created with its parent directories. jobs are the names of the jobs, each of which must be in exactly one of
+// the releases. The manifest template has one instance group, named after the first job, with all jobs and their
+// properties; a property becomes a comment, a generated secret, a BOSH variable or a plan input, see jobManifest.
+//
+// files are the sorted, slash-separated paths of the written files, relative to dir. The notes are sentences, without a
+// final period, about points that the author should check or decide. InitRelease returns a *fault.UserError, and no
+// notes, if jobs is empty, if a job is named twice, if no release or several have it, or if its name has other
+// characters than letters, digits and - _ . (plainName). Another error is that dir is not empty, cannot be read or
+// cannot be written; files is nil then, but the notes are returned, and files that were written before the error
+// remain.
 func InitRelease(dir string, releases []*release.Release, jobs []string) (files, notes []string, err error) {
 	m := &jobManifest{names: variableNames{taken: map[string]bool{}, suffixes: map[string]int{}}}
 	if len(jobs) == 0 {
@@ -47,52 +53,55 @@ func InitRelease(dir string, releases []*release.Release, jobs []string) (files,
 	return files, m.notes, err
 }
 
-// findJob returns the job with a name in the only release that has it. Otherwise it returns a *fault.UserError, which
-// lists the jobs of the releases or the releases with the job. It also returns a *fault.UserError if plainName does not
-// match the name.
+// findJob returns the job with a name in the only release that has it; the job is part of the release and not a copy.
+// It returns nil and a *fault.UserError if no release has the job (the message then lists jobs of each release), if
+// several releases have it, or if the name has other characters than letters, digits and - _ . (plainName).
 func findJob(releases []*release.Release, name string) (*release.Job, error) {
-	var found []*release.Job
+	var matching []*release.Job
 	var owners, names []string
 	for _, candidate := range releases {
 		if job := candidate.Job(name); job != nil {
-			found, owners = append(found, job), append(owners, candidate.Name)
+			matching, owners = append(matching, job), append(owners, candidate.Name)
 		}
 		names = append(names, jobNames(candidate)...)
 	}
 	switch {
-	case len(found) == 0:
+	case len(matching) == 0:
 		return nil, fault.Userf("no release has a job %q%s; %s", name, diag.Suggest(name, names), jobsOf(releases))
-	case len(found) > 1:
+	case len(matching) > 1:
 		return nil, fault.Userf("the job %q is in several releases, %s, so the adapter could not choose one; "+
 			"name only one of them with --release", name, diag.Names(owners))
 	case !plainName.MatchString(name):
 		return nil, fault.Userf("the name of the job %q may contain only letters, digits and the characters - _ .",
 			name)
 	}
-	return found[0], nil
+	return matching[0], nil
 }
 
-// jobNames returns the names of the jobs of a release, sorted.
+// jobNames returns the names of the jobs of a release, sorted. It returns nil if the release has no jobs.
 func jobNames(r *release.Release) []string {
 	return value.Convert(r.Jobs, func(job release.Job) string { return job.Name })
 }
 
-// jobsOf returns a part of a sentence for messages, which names the jobs of each release. It is "" if there are no
-// releases.
+// jobsOf returns a clause for messages that names the jobs of each release, such as "the release redis has a, b". At
+// most nine jobs of a release are named. Clauses for several releases are separated by semicolons. The result is "" if
+// there are no releases.
 func jobsOf(releases []*release.Release) string {
 	return strings.Join(value.Convert(releases, func(r *release.Release) string {
 		return fmt.Sprintf("the release %s has %s", r.Name, diag.Names(jobNames(r)))
 	}), "; ")
 }
 
-// A usedRelease is a release in the defaults of the test cases of a new pak. Version is "" if it is not known.
+// A usedRelease is a release in the defaults of the test cases of a new pak: its name, its version, or "" if that is
+// not known, and the names of those of its jobs that the pak deploys.
 type usedRelease struct {
 	Name, Version string
 	Jobs          []string
 }
 
-// usedReleases returns the releases that have some of the jobs, each with these jobs, in the order of the arguments. It
-// returns nil if there is none.
+// usedReleases returns an entry for each release that has some of the jobs with the names in jobs. The entries are in
+// the order of releases, and the jobs of each entry in the order of jobs. It returns nil if no release has one of the
+// jobs.
 func usedReleases(releases []*release.Release, jobs []string) (used []usedRelease) {
 	for _, candidate := range releases {
 		entry := usedRelease{Name: candidate.Name, Version: candidate.Version}
@@ -109,7 +118,8 @@ func usedReleases(releases []*release.Release, jobs []string) (used []usedReleas
 }
 
 // noteLinks adds a note to m.notes for each link that one of the jobs consumes, that is not optional, and whose type
-// none of the jobs provides.
+// none of the jobs provides. The author has to decide on such a link. jobs are all jobs of the pak; only the types of
+// links are compared, not their names.
 func (m *jobManifest) noteLinks(jobs []*release.Job) {
 	provided := map[string]bool{} // by type
 	for _, job := range jobs {

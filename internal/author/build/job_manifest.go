@@ -12,15 +12,23 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A jobManifest is the text of a manifest template with jobs of releases, and the inputs, secrets and BOSH variables
-// that their properties refer to. Each property of a job has its description as a comment, and
+// A jobManifest is the text of a manifest template with jobs of BOSH releases, and the inputs, secrets and BOSH
+// variables that their properties refer to, with notes for the author. InitRelease creates one and adds the jobs; the
+// zero value is not usable, because the maps in names are nil. Each property of a job has its description as a comment.
+// The first of these cases that applies decides what else is written:
 //
-//   - a property with a default is a comment with the default, so that later versions of the release may change it;
-//   - a password or another secret is a generated secret of the definition;
-//   - a certificate with its private key, and a private key alone, are a variable that BOSH generates, if a template of
-//     the job needs one of them, and otherwise a comment, because such values usually turn on a feature;
-//   - any other property is an input of plans. It is required if a template of the job needs a value. Otherwise it is
+//   - A property in which others are nested, such as tls if tls.cert is also a property, is only the mapping of these.
+//   - A property with a default is a comment with the default, so that later versions of the release may change it.
+//   - A certificate with its private key, and a private key alone, are a variable that BOSH generates, if a template of
+//     the job needs one of them.
+//   - Any other key or certificate is a required input of plans if a template of the job needs it, and otherwise a
+//     comment, because such values usually turn on a feature.
+//   - A password or another secret is a generated secret of the definition.
+//   - Any other property is an input of plans. It is required if a template of the job needs a value. Otherwise it is
 //     null unless a plan sets it, which BOSH treats as a property that is not set.
+//
+// A property is left out, with a note, if a key of its name has other characters than letters, digits and - _ .
+// (plainName).
 type jobManifest struct {
 	text      strings.Builder
 	names     variableNames
@@ -30,10 +38,14 @@ type jobManifest struct {
 	notes     []string
 }
 
-// A boshVariable is a variable that BOSH generates. Type is certificate, rsa or ssh.
+// A boshVariable is an entry of the section variables of a manifest template, whose value BOSH generates. Name is the
+// name in references, and Type is certificate, rsa or ssh.
 type boshVariable struct{ Name, Type string }
 
-// A propertyNode is a key in the properties of a job. A node with children is a mapping.
+// A propertyNode is a key in the properties of a job: a property, or a mapping that contains others. A node with
+// children is a mapping. A node also has the declaration of its property, or nil, and the reference that is its value
+// in the manifest, or "" if it is written as a comment. The zero value is the root, or a mapping without a declaration,
+// before children are added.
 type propertyNode struct {
 	children map[string]*propertyNode
 	// property is the declaration of the property with this name. It is nil for a mapping that is not declared.
@@ -43,7 +55,8 @@ type propertyNode struct {
 	reference string
 }
 
-// isSet reports whether the manifest contains the node, because it or a node below it has a reference.
+// isSet reports whether the manifest contains the node as a value and not only as a comment, because the node or a node
+// below it has a reference. The node must not be nil.
 func (n *propertyNode) isSet() bool {
 	for _, child := range n.children {
 		if child.isSet() {
@@ -53,12 +66,13 @@ func (n *propertyNode) isSet() bool {
 	return n.reference != ""
 }
 
-// notef adds a note. The format must begin with "decide:" if the note asks for a decision.
+// notef formats a note as fmt.Sprintf does and appends it to m.notes. The format must begin with "decide:" if the note
+// asks the author for a decision.
 func (m *jobManifest) notef(format string, args ...any) {
 	m.notes = append(m.notes, fmt.Sprintf(format, args...))
 }
 
-// line appends a line to the manifest, indented by a number of levels of two blanks each.
+// line appends a text and a line break to the manifest, indented by two blanks for each level; level 0 is not indented.
 func (m *jobManifest) line(level int, text string) {
 	m.text.WriteString(strings.Repeat("  ", level) + text + "\n")
 }
@@ -66,10 +80,11 @@ func (m *jobManifest) line(level int, text string) {
 // jobLevel is the indentation of a job in the manifest, and propertyLevel that of its properties.
 const jobLevel, propertyLevel = 1, 3
 
-// addJob appends a job with its properties to the manifest, and adds the inputs, secrets and BOSH variables to which
-// they refer to m; jobManifest says which property becomes which of these. A property whose name contains a key that
-// plainName does not match is left out with a note. A secret with a default gets a note as well; see input and variable
-// for further notes.
+// addJob appends a job with its properties to the text of the manifest, and adds the inputs, secrets and BOSH variables
+// to which they refer to m; see jobManifest for the properties that become each of these. It adds notes for a property
+// that is left out because a key of its name has other characters than letters, digits and - _ . (plainName), for a
+// property whose name denotes a secret and whose default is a text other than "", for each required input, and for each
+// certificate that BOSH generates. The job is not modified.
 func (m *jobManifest) addJob(job *release.Job) {
 	m.line(jobLevel, "- name: "+job.Name)
 	root := &propertyNode{}
@@ -88,8 +103,8 @@ func (m *jobManifest) addJob(job *release.Job) {
 		switch {
 		case property.HasDefault:
 			if text, _ := property.Default.(string); namedSecret(path) && text != "" {
-				m.notef("decide: the secret property %s of the job %s has a default, which everybody who has the "+
-					"release knows", name, job.Name)
+				m.notef("decide: the secret property %s of the job %s has a default, which is public with the release",
+					name, job.Name)
 			}
 		case mappings[name]: // its parts are properties of their own
 		case generated[name] != "":
@@ -112,7 +127,8 @@ func (m *jobManifest) addJob(job *release.Job) {
 	m.writeProperties(root, strings.Repeat("  ", propertyLevel), "")
 }
 
-// descendant returns the node at a path below n. It creates the nodes that are missing.
+// descendant returns the node at a path of keys below n. It creates the nodes that are missing and adds them to the
+// tree. For an empty path it returns n.
 func (n *propertyNode) descendant(path []string) *propertyNode {
 	for _, key := range path {
 		if n.children == nil {
@@ -126,7 +142,8 @@ func (n *propertyNode) descendant(path []string) *propertyNode {
 	return n
 }
 
-// mappingsOf returns the dotted names of all mappings in which a property of the job is nested.
+// mappingsOf returns the set of the dotted names of all mappings in which a property of the job is nested: "tls" and
+// "tls.server" for the property "tls.server.ca". The map is empty, and not nil, if no name has a dot.
 func mappingsOf(job *release.Job) map[string]bool {
 	mappings := map[string]bool{}
 	for name := range job.Properties {
@@ -138,9 +155,16 @@ func mappingsOf(job *release.Job) map[string]bool {
 	return mappings
 }
 
-// requiredProperties returns whether a property is required, by its name: a template of the job fails without it if all
-// other properties have their defaults. Properties that templates read only under conditions which the defaults do not
-// satisfy are false. Properties that templates never read, or read with a default, are not in the map.
+// requiredProperties returns the properties that the templates of a job read without a default argument, by their
+// dotted names, and whether each of them is required. The value is true if a template certainly fails when the property
+// has no value and all other properties have their defaults in the spec. It is false if the templates read the property
+// only under conditions, such as tls.enabled, that the defaults in the spec do not satisfy. The property of a condition
+// counts as true only if its default is true; any other default, such as a text, counts as false.
+//
+// A default of the property itself does not matter: a property with a default in the spec may have the value true, so
+// the caller must check Property.HasDefault. The map also contains names that the spec does not declare, such as
+// tls.server.ca if it declares only tls.server. Properties that templates never read, or read only with a default
+// argument or in a way that package release cannot analyse, are not in the map. The map is never nil.
 func requiredProperties(job *release.Job) map[string]bool {
 	required := map[string]bool{}
 	for _, read := range job.Reads() {
@@ -153,9 +177,10 @@ func requiredProperties(job *release.Job) map[string]bool {
 	return required
 }
 
-// withNestedReads returns a copy of the job that also declares each required property below a declared property without
-// a default, such as tls.server.ca if the spec declares only tls.server. Such a property has neither a description nor
-// a default. required is the result of requiredProperties. The job is not modified.
+// withNestedReads returns a copy of the job whose properties also include each required property below a declared
+// property without a default, such as tls.server.ca if the spec declares only tls.server. An added property has neither
+// a description nor a default. required is the result of requiredProperties for the job; only names with the value true
+// count. The job and its map of properties are not modified.
 func withNestedReads(job *release.Job, required map[string]bool) *release.Job {
 	extended := *job
 	extended.Properties = maps.Clone(job.Properties)
@@ -173,13 +198,16 @@ func withNestedReads(job *release.Job, required map[string]bool) *release.Job {
 }
 
 // name returns a unique name of an input, a secret or a variable for the property at a path of keys, and marks it as
-// taken. See choose for the characters of the name.
+// taken in m.names. The name consists of all keys, joined by underscores, with a number at the end if that is taken:
+// "db_password" or "db_password_2". Characters that are not allowed in such names become underscores, and underscores
+// and hyphens at both ends are removed; see allowedName. If nothing remains, the name is "secret", with a number if
+// necessary.
 func (m *jobManifest) name(path []string) string {
 	return m.names.choose([]string{strings.Trim(strings.Join(path, "_"), "_")})
 }
 
-// secret adds a generated secret of the definition for the property at a path of keys to m.secrets, and returns its
-// reference, "((NAME))".
+// secret appends a new generated secret of the definition, for the property at a path of keys, to m.secrets, and
+// returns its reference, such as "((db_password))". The name is chosen by the method name.
 func (m *jobManifest) secret(path []string) string {
 	name := m.name(path)
 	m.secrets = append(m.secrets, name)
@@ -189,9 +217,12 @@ func (m *jobManifest) secret(path []string) string {
 // changeMe is the value of an input that the author has to replace.
 const changeMe = "change-me"
 
-// input adds an input of plans for the property with a dotted name to m.inputs, and returns its reference, "((NAME))".
-// The plan has a value only if the property is required: the example of the spec, unless it contains a reference or an
-// expression, or else a sample value of the type, or else changeMe. A required input gets a note.
+// input appends a new input of plans, for the property of a job with a dotted name, to m.inputs, and returns its
+// reference, such as "((db_port))". The input has the type of inputType, and as its description that of the property on
+// one line, or else a text that names property and job. required means that a plan must have a value. Only then, the
+// generated plan has a value for the input and the author gets a note. The value is the example in the spec, if there
+// is one that contains neither "((" nor "${". Otherwise it is a sample value of the input's type, and "change-me" for a
+// string or if the type is not known.
 func (m *jobManifest) input(job *release.Job, name string, property release.Property, required bool) string {
 	added := input{
 		Name: m.name(strings.Split(name, ".")), Type: inputType(property), Required: required,
@@ -216,8 +247,9 @@ func (m *jobManifest) input(job *release.Job, name string, property release.Prop
 	return "((" + added.Name + "))"
 }
 
-// inputType returns the type of the input for a property: that of its example, or else the type in the spec, with
-// "object" for "hash". It returns "", which allows any type, if neither of them is a type that inputs can have.
+// inputType returns the type of the plan input for a property: "string", "integer", "number", "boolean", "array" or
+// "object". It is the type of the example in the spec of the job, or else the type that the spec states, with "object"
+// for "hash". It returns "", which means that the input allows every type, if neither of them is one of these types.
 func inputType(property release.Property) string {
 	types := []string{"string", "integer", "number", "boolean", "array", "object"}
 	if property.Example != nil {
@@ -236,10 +268,13 @@ func inputType(property release.Property) string {
 	return ""
 }
 
-// writeProperties appends the children of a node to the manifest, sorted by key, each after its description as a
-// comment. margin is the indentation. comment is "" for lines that are set in the manifest. Otherwise it is "# " and
-// the indentation inside of the comment, and all children are parts of that comment: a mapping without references is a
-// comment as a whole. A property without a reference is a comment with its default.
+// writeProperties appends the children of a node, with all nodes below them, to the text of the manifest. They are
+// sorted by key, and each follows its description, which is written as a comment. A property without a reference is
+// written as a comment, with its default if it has one, and a mapping without references is a comment as a whole.
+//
+// margin is the indentation of the lines, in blanks. comment is "" for children of a mapping that is set in the
+// manifest. If the mapping itself is a comment, comment is "# " and the further indentation inside of the comment, and
+// all lines begin with margin and comment.
 func (m *jobManifest) writeProperties(node *propertyNode, margin, comment string) {
 	for _, key := range value.Keys(node.children) {
 		child := node.children[key]
@@ -271,14 +306,18 @@ func (m *jobManifest) writeProperties(node *propertyNode, margin, comment string
 	}
 }
 
-// quotedKey returns a key as a YAML scalar, in quotes only if it needs them.
+// quotedKey returns a key, or another name that plainName matches, as a YAML scalar, in quotes if YAML would not read
+// the plain text as the same string, such as "true" or "1".
 func quotedKey(key string) string {
 	text, _ := word(key) // a plain name can be encoded
 	return text
 }
 
-// defaultComment returns the default of a property for a comment, after a blank: the value as JSON, or a remark on its
-// length if it has more than 200 bytes. It returns "" for a property without a default.
+// defaultComment returns the default of a property as text to append after "key:" in a comment. The text begins with a
+// blank and is the default as JSON, which oneComment puts on one line. A blank is inserted into "((" and "${", so that
+// the comment contains no reference and no expression. If that line has more than 200 bytes, the text is instead the
+// remark " # the default has N characters", in which N is the number of these bytes. The result is "" for a property
+// without a default.
 func defaultComment(property release.Property) string {
 	const longest = 200
 	text := oneComment(string(value.MustJSON(property.Default)))
@@ -293,8 +332,8 @@ func defaultComment(property release.Property) string {
 }
 
 // oneComment returns a text on one line, for a comment in a template. Runs of white space and of characters that are
-// not printable become one blank. "((" and "${" are torn apart by a blank, so that the comment contains no reference
-// and no expression.
+// not printable become one blank, and are removed at both ends. A blank is inserted into "((" and "${", so that the
+// comment contains no reference and no expression. The result is "" if no other character remains.
 func oneComment(text string) string {
 	text = strings.Map(func(char rune) rune {
 		if unicode.IsGraphic(char) && char != unicode.ReplacementChar {
@@ -309,7 +348,9 @@ func oneComment(text string) string {
 	return strings.ReplaceAll(text, "${", "$ {")
 }
 
-// writeVariables appends the section of the variables that BOSH generates to the manifest, if there are any.
+// writeVariables appends the section variables, with an entry for each of m.variables, to the text of the manifest. A
+// certificate is declared as a self-signed authority whose common name is the name of the variable. writeVariables
+// writes no section if m.variables is empty.
 func (m *jobManifest) writeVariables() {
 	if len(m.variables) == 0 {
 		return

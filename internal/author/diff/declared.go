@@ -14,7 +14,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A declaration is one item that a pak's definitions declare, such as a service, a plan, a parameter or an output.
+// A declaration is one item that the definitions of a pak declare, such as a service, a plan, a parameter or an output.
+// It contains the service, kind, name and position of the item, and its facts: the properties that are compared, by
+// their keys in the definition. The zero declaration, with an empty kind, stands for an item that a pak lacks.
 type declaration struct {
 	service string // the id of the service
 	kind    string // a key of presenceVerdicts
@@ -25,13 +27,24 @@ type declaration struct {
 	facts map[string]any
 }
 
-// An atomicList is a list that manifestdiff.Diff compares as a single value. It reports a []any element by element.
+// An atomicList is a list that manifestdiff.Diff compares and reports as a single value, whereas it compares a []any
+// element by element. Its elements are the allowed types or values of an input; an empty list allows all.
 type atomicList []any
 
-// declarations returns all declarations of a pak. Each key consists of the service's id, the kind, and the id of a
-// service or plan or the name of any other item, separated by blanks. Provision and bind templates have no name,
-// because a service has one of each. Of several declarations with the same key, such as outputs of an instance and of a
-// binding with the same name, the result contains the last one.
+// declarations returns the declarations of all services of a pak that are compared: each service, its plans, user
+// inputs, plan inputs and outputs, the declarations of its bosh section (see addBosh), and the provision and bind
+// templates that are not empty. Their kinds are the keys of presenceVerdicts. Other inputs, such as computed ones, are
+// not included.
+//
+// The facts of a service are "name" and "plan_updateable", those of a plan "name", and those of a declared output
+// "type". The facts of a template are "opentofu", the pak's default version of OpenTofu, and "content", a digest of its
+// files. For those of inputs and of the bosh section, see inputFacts and addBosh.
+//
+// The keys of the map have the form "SERVICE_ID KIND ID", such as "4711 output host": ID is the id of a service or
+// plan, the name of any other item, and empty for provision and bind templates, because a service has one of each. Of
+// several outputs with the same name, the result contains one: that of the bind action, or else the declared one of the
+// provision action, or else that of the bosh section. Of other declarations with the same key, it contains the last
+// one. The map is never nil.
 func declarations(pak *brokerpak.Pak) map[string]declaration {
 	all := map[string]declaration{}
 	// A pak without a version of OpenTofu has no templates, so that the zero version is never used.
@@ -70,8 +83,11 @@ func declarations(pak *brokerpak.Pak) map[string]declaration {
 	return all
 }
 
-// addBosh calls add for each output and secret of a bosh block, and for each release, job and stemcell that it
-// requires. id and name are both the name of the item, and facts are as in a declaration.
+// addBosh calls add for each declaration in the bosh section of a service, in no fixed order: each output and secret,
+// and each release, job and stemcell in requires. The arguments of add are the kind, such as "output", the name of the
+// item as both id and name, its position, and the facts that are compared. An output has no facts. A secret has
+// "length", "keepers", which contains the texts of its keepers by their names, and, if it has a value, the text of the
+// value as "value". Any other item has its version constraint as "version". bosh must not be nil.
 func addBosh(bosh *brokerpak.Bosh, add func(kind, id, name string, pos diag.Pos, facts map[string]any)) {
 	for name, output := range bosh.Outputs {
 		add("output", name, name, output.Pos, map[string]any{})
@@ -97,9 +113,10 @@ func addBosh(bosh *brokerpak.Bosh, add func(kind, id, name string, pos diag.Pos,
 	}
 }
 
-// inputFacts returns the facts of an input: its constraints, its default, and the keys that decide which values it
-// accepts, whether an update may change them, and whether they are kept. Its examples are left out, because they do not
-// constrain values.
+// inputFacts returns the facts of an input, by their keys in the definition: its constraints, its type, enum and
+// default, and the flags required, nullable, sticky, prohibit_update and additional. "type" and "enum" are atomicLists,
+// which are empty if the input declares none, and "default" is nil without a default. "required" is false if the input
+// has a default. The examples are left out, because they do not constrain values. The result is a new map.
 func inputFacts(input brokerpak.Variable) map[string]any {
 	types, enum := atomicList(value.Texts(input.Types)), atomicList{}
 	if input.Type != "" {
@@ -128,8 +145,12 @@ var presenceVerdicts = map[string]struct{ removed, added diag.Severity }{ //noli
 	"release": {safe, needsUpgrade}, "job": {safe, needsUpgrade}, "stemcell": {safe, needsUpgrade},
 }
 
-// compareDeclarations compares the declarations of the two paks and adds a finding for each difference. A service that
-// only one of the paks has is reported once, without its plans, inputs and other declarations.
+// compareDeclarations compares the declarations of the two paks and adds a finding for each item that only one of them
+// has, and for each fact that differs. If a fact is a mapping, such as keepers, or a list other than an atomicList,
+// each key or element that differs is a finding. A service that only one of the paks has is reported once, without its
+// plans, inputs and other declarations. The verdict on a new input that is required and has no default is breaks; those
+// on all other new and removed items are those of presenceVerdicts, and those on facts are those of changeVerdict. The
+// position of a finding is that in the new pak, or in the old one for a removed item.
 func (c *comparison) compareDeclarations() {
 	was, is := declarations(c.old), declarations(c.new)
 	for _, key := range value.Keys(value.Merge(was, is)) {
@@ -140,7 +161,7 @@ func (c *comparison) compareDeclarations() {
 		switch {
 		case kind != "service" && (was[service].kind == "" || is[service].kind == ""): // the service itself is reported
 		case !exists:
-			c.add(presenceVerdicts[kind].removed, kind+"-removed", before.pos, "%s %q is gone", kind, before.name)
+			c.add(presenceVerdicts[kind].removed, kind+"-removed", before.pos, "%s %q was removed", kind, before.name)
 		case !existed && after.facts["required"] == true:
 			c.add(breaks, kind+"-added", after.pos, "%s %q is new and required", kind, after.name)
 		case !existed:
@@ -156,12 +177,16 @@ func (c *comparison) compareDeclarations() {
 	}
 }
 
-// changeVerdict returns the verdict on a fact that differs between the old and the new declaration of an item, was and
-// is. kind is that of the declarations, and fact a key of their facts; a fact that only one of them has is nil in the
-// other. The change breaks if the new declaration can reject a value that the old one accepted, makes a value
-// unchangeable, or changes the type of an output, or if the new version of OpenTofu cannot upgrade the states of the
-// old one. It needs an upgrade if it affects manifests, the resources of instances or values that are kept. Any other
-// change is safe.
+// changeVerdict returns the verdict (breaks, needsUpgrade or safe) on a fact that differs between the declarations was,
+// of the old pak, and is, of the new pak. kind is the kind of both declarations, such as "parameter", and fact a key of
+// their facts; a fact that only one of them has is nil in the other.
+//
+// The verdict is breaks if the new declaration can reject a request that the old one accepted (see excludes and
+// isTighter for types, enums and constraints), if the type of an output changes, or if the new version of OpenTofu
+// cannot upgrade the states of the old one. It is needsUpgrade for a change of a name, of a required version of a
+// release, job or stemcell, of the value or the keepers of a secret, of the content of the provision template, and for
+// any other change of the version of OpenTofu. The same verdict applies to the default of a parameter, unless the
+// parameter is sticky in both paks, and to an input that is no longer sticky. It is safe for any other change.
 func (c *comparison) changeVerdict(kind, fact string, was, is declaration) diag.Severity {
 	before, after := was.facts[fact], is.facts[fact]
 	verdict := func(affects bool, severity diag.Severity) diag.Severity {
@@ -198,8 +223,9 @@ func (c *comparison) changeVerdict(kind, fact string, was, is declaration) diag.
 	}
 }
 
-// excludes reports whether the list after excludes a value that the list before admitted. fact is "type" for lists of
-// JSON Schema types, where "number" admits integers, or "enum" for lists of values. An empty list admits every value.
+// excludes reports whether the list after does not admit a value that the list before admitted. Both are of the type
+// atomicList; an empty list, and a value of any other type, admits every value. fact is "type" if the lists contain
+// JSON Schema types, of which "number" also admits integers, and "enum" if they contain the allowed values themselves.
 func excludes(fact string, before, after any) bool {
 	older, _ := before.(atomicList)
 	newer, _ := after.(atomicList)
@@ -210,10 +236,11 @@ func excludes(fact string, before, after any) bool {
 	}))
 }
 
-// isTighter reports whether the new value of a JSON Schema keyword can reject values that the old one accepted. nil
-// means that the keyword is not set. Limits, such as minLength or maximum, are compared as numbers. Any other change
-// counts as tighter unless the keyword was removed, because two patterns or formats cannot be compared. A keyword that
-// was added is tighter as well.
+// isTighter reports whether the value after of a JSON Schema keyword, such as "maxLength", can reject values that the
+// value before accepted. The two values must differ; nil means that the keyword is not set. Numeric limits, whose
+// keywords contain "min" or "max", are tighter if the minimum rises or the maximum falls. Any other change counts as
+// tighter unless the keyword was removed, because, for example, two patterns cannot be compared. An added keyword is
+// tighter as well.
 func isTighter(keyword string, before, after any) bool {
 	from, errFrom := strconv.ParseFloat(value.Text(before), 64)
 	to, errTo := strconv.ParseFloat(value.Text(after), 64)
@@ -224,7 +251,8 @@ func isTighter(keyword string, before, after any) bool {
 	return after != nil
 }
 
-// formatValue returns a value as JSON for a message, cut as by shorten. null and empty collections are "none".
+// formatValue returns a value as JSON for a message, cut after 160 characters with an ellipsis. It returns "none" for
+// nil, for an empty list or map, and for a value that JSON cannot represent, such as NaN.
 func formatValue(item any) string {
 	text := string(value.MustJSON(item))
 	if slices.Contains([]string{"null", "[]", "{}"}, text) {
@@ -233,7 +261,8 @@ func formatValue(item any) string {
 	return shorten(text)
 }
 
-// shorten returns a text, cut after 160 characters. An ellipsis marks the cut.
+// shorten returns the text unchanged if it has at most 160 characters, and else its first 160 characters followed by an
+// ellipsis.
 func shorten(text string) string {
 	const maxLength = 160
 	if characters := []rune(text); len(characters) > maxLength {

@@ -15,7 +15,9 @@ import (
 // upgradeRule is the rule of the findings about maintenance_info.
 const upgradeRule = "maintenance-info"
 
-// An upgradeEffect is the effect of an upgrade on the instances of one service.
+// An upgradeEffect is the combined effect of an upgrade on all compared instances of one service: their number, the
+// worst effect of the changes in their manifests, whether BOSH changes several VMs at a time, and whether an instance
+// could not be compared. The zero value means that no instance was compared.
 type upgradeEffect struct {
 	// compared is the number of instances that were compared.
 	compared int
@@ -27,8 +29,10 @@ type upgradeEffect struct {
 	several bool
 }
 
-// add adds the changes of an instance with a deployed manifest. Resources of OpenTofu do not count, because the broker
-// offers no upgrade for them: they change with the next update.
+// add counts an instance as compared, and adds the effects of its changes. deployed is its deployed manifest as YAML,
+// which determines whether BOSH changes several VMs at a time; see changesSeveralVMs, also for a manifest that cannot
+// be decoded. Changes of OpenTofu resources are ignored, because the broker offers no upgrade for them: they happen
+// with the next update. Without other changes, only the number of compared instances increases.
 func (e *upgradeEffect) add(deployed string, changes []manifestdiff.Change) {
 	e.compared++
 	for i := range changes {
@@ -39,8 +43,11 @@ func (e *upgradeEffect) add(deployed string, changes []manifestdiff.Change) {
 	}
 }
 
-// changesSeveralVMs reports whether BOSH changes more than one VM of an instance group at the same time, according to
-// the update blocks of a manifest. It returns true for a manifest that cannot be decoded or has no update block.
+// changesSeveralVMs reports whether BOSH may change more than one VM of an instance group at the same time, because a
+// group with several instances, other than an errand, has a max_in_flight other than 1. The value is that of the
+// group's own update block or, if the group has no such block, that of the manifest's top-level update block. A block
+// without max_in_flight counts as one with another value than 1. manifest is a YAML text. The result is also true if it
+// cannot be decoded or has no top-level update block.
 func changesSeveralVMs(manifest string) bool {
 	var decoded bosh.BoshManifest
 	if yaml.Unmarshal([]byte(manifest), &decoded) != nil || decoded.Update == nil {
@@ -58,10 +65,14 @@ func changesSeveralVMs(manifest string) bool {
 	return false
 }
 
-// description returns the effect of the upgrade for users, as the description of maintenance_info. It says that the
-// upgrade restarts no server, for no effect or one on metadata alone; that it restarts or recreates servers, one or
-// several at a time; that it changes credentials; and for every other effect that servers, disks or data may be
-// deleted.
+// description returns the effect of the upgrade for users, as the description of maintenance_info. By the worst effect,
+// the result is:
+//
+//   - "restarts no server" for no effect, and for an effect on metadata alone.
+//   - "restarts servers PACE" or "recreates servers PACE and keeps their disks". PACE is "several at a time" if BOSH
+//     changes several VMs at a time, and else "one at a time".
+//   - "changes credentials: apps must be bound again" for changed credentials.
+//   - "may delete servers, disks or data" for every other effect.
 func (e *upgradeEffect) description() string {
 	pace := "one at a time"
 	if e.several {
@@ -81,11 +92,15 @@ func (e *upgradeEffect) description() string {
 	}
 }
 
-// proposeMaintenance adds a finding about the maintenance_info of the broker's service_catalog: that it needs a new
-// version, with the effect of the upgrade as its description, if the manifest of an instance changes; or that the
-// version must stay, if none of them changes although the pak has a new version. If no manifest changes, it adds
-// nothing when the version is the same, when no instance was compared, or when one could not be compared. pos is the
-// position of the service in the new pak.
+// proposeMaintenance adds a finding about the maintenance_info of the broker's service_catalog. effect is the combined
+// effect of an upgrade on the instances of a service, and pos the position of the service in the new pak.
+//
+// If the manifest or a secret of an instance changes, the verdict is "needs upgrade". The finding then proposes the
+// version of the new pak and the description of the effect. If both paks have the same version, it asks for a new
+// version instead, and if the version of the new pak is not a semantic version, for one that is.
+//
+// If nothing changes, the verdict is "safe", and the finding advises to keep the version in maintenance_info. There is
+// no finding then if both paks have the same version, if no instance was compared, or if one could not be compared.
 func (c *comparison) proposeMaintenance(pos diag.Pos, effect *upgradeEffect) {
 	before, after := c.old.Manifest.Version, c.new.Manifest.Version
 	proposed := doc.NewMaintenanceInfo(&c.new.Manifest)
@@ -101,8 +116,8 @@ func (c *comparison) proposeMaintenance(pos diag.Pos, effect *upgradeEffect) {
 			before, effect.description())
 	case proposed == nil:
 		c.add(needsUpgrade, upgradeRule, pos,
-			"manifests change and the pak's version %s is no semantic version: give it one for `maintenance_info` of "+
-				"the broker's `service_catalog`, with the description %q, to offer the upgrade to users",
+			"manifests change and the pak's version %s is not a semantic version: give it one for `maintenance_info` "+
+				"of the broker's `service_catalog`, with the description %q, to offer the upgrade to users",
 			after, effect.description())
 	default:
 		c.add(needsUpgrade, upgradeRule, pos, "to offer the upgrade to users, set `maintenance_info` of the broker's "+

@@ -15,14 +15,15 @@ import (
 	"service-adapter/manifestgen"
 )
 
-// sites returns all expressions of the service: those of provision, then those of bind.
+// sites returns all expressions of the service's definition: those of provision, followed by those of bind.
 func (c *serviceCheck) sites() []brokerpak.Expression {
 	return slices.Concat(c.service.Provision.Expressions(), c.service.Bind.Expressions())
 }
 
-// expressions checks every expression without evaluating it, and adds the findings to c.diags: names of variables and
-// functions, the number and types of arguments, constant regular expressions, outputs of the instance that bind
-// expressions read, and the findings of appBindings and order.
+// expressions checks every expression of the service without evaluating it, and adds the findings to c.diags. Unknown
+// variables and functions, wrong numbers and types of arguments, invalid constant regular expressions, and outputs that
+// bind expressions read although the instance does not have them are errors. The findings of appBindings and order are
+// warnings.
 func (c *serviceCheck) expressions() {
 	rendering := c.withInputs(manifestgen.RenderingNames(), &c.service.Provision)
 	available := map[brokerpak.Stage]expr.Names{
@@ -45,8 +46,9 @@ func (c *serviceCheck) expressions() {
 	c.order(&c.service.Bind)
 }
 
-// appBindings warns about bind inputs that are computed from the id of the app but not from the id of the binding. An
-// app can have several bindings, which would get the same value.
+// appBindings adds a warning to c.diags for each expression of a bind input, computed or a default, that reads the id
+// of the app (request.app_guid or request.bind_resource.app_guid) but not request.binding_id. An app can have several
+// bindings, which would all get the same value.
 func (c *serviceCheck) appBindings() {
 	action := &c.service.Bind
 	for _, name := range action.InputNames() {
@@ -67,9 +69,13 @@ func (c *serviceCheck) appBindings() {
 	}
 }
 
-// withInputs returns the names that an expression can use, call, extended by the inputs of an action and by the names
-// that plans set. action is the service's Provision or Bind. The map call.Types, which must not be nil, is modified,
-// and call.Prefixes may be sorted in place, so that the caller must not use the argument any longer.
+// withInputs returns the names that an expression of an action can use: those of call, the names of the action's
+// inputs, and the names that plans set. These are the keys of bind_overrides for Bind, and the plan properties and the
+// keys of provision_overrides for Provision. Any dotted name below an input of the type object is allowed as well,
+// unless the input may be null; see inputTypes.
+//
+// action must point to the service's Provision or Bind. withInputs adds the types of the inputs to the map call.Types,
+// which must not be nil, and may sort call.Prefixes in place, so that the caller must not use the argument afterwards.
 func (c *serviceCheck) withInputs(call expr.Names, action *brokerpak.Action) expr.Names {
 	call.Variables = slices.Concat(call.Variables, action.InputNames())
 	for _, plan := range c.service.Plans {
@@ -90,9 +96,11 @@ func (c *serviceCheck) withInputs(call expr.Names, action *brokerpak.Action) exp
 	return call
 }
 
-// inputTypes returns the types that the inputs of an action have in expressions, by name. An array is an expr.List, an
-// object an expr.Map, and every other declared type an expr.String. The type is expr.Any if it is not known, if
-// declarations differ, or if the value may be null.
+// inputTypes returns the types that the plan inputs, user inputs and computed inputs of an action have in expressions,
+// by name. An array is an expr.List, an object an expr.Map, and every other declared type an expr.String. The type is
+// expr.Any if the input declares no type or a list of types, if several declarations result in different types, or if
+// the value may be null, because a plan or user input is nullable, or is neither required nor has a default. The map is
+// empty, not nil, without inputs.
 func inputTypes(action *brokerpak.Action) map[string]expr.Type {
 	return typesOf(action, expr.Any, func(typ string, null bool) expr.Type {
 		switch {
@@ -110,9 +118,10 @@ func inputTypes(action *brokerpak.Action) map[string]expr.Type {
 	})
 }
 
-// typesOf returns the types of the inputs of an action by name. typeOf converts the declared type of an input, which is
-// "" without a declaration; its argument null means that the value may be null. An input with several declarations that
-// have different types has the type unclear.
+// typesOf returns the types of the plan inputs, user inputs and computed inputs of an action by name. typeOf converts
+// the declared type of an input, which is "" if the declaration has none or a list of types. Its argument null is true
+// for a plan or user input that is nullable, or neither required nor with a default. An input with several declarations
+// for which typeOf returns different results has the type unclear. The map is empty, not nil, without inputs.
 func typesOf[T comparable](action *brokerpak.Action, unclear T, typeOf func(typ string, null bool) T) map[string]T {
 	types := map[string]T{}
 	note := func(name, typ string, null bool) {
@@ -131,38 +140,41 @@ func typesOf[T comparable](action *brokerpak.Action, unclear T, typeOf func(typ 
 	return types
 }
 
-// withPrevious returns known, extended by the names that concern the previous deployment. Expressions that must not use
-// them have already been rejected by the parser. known.Prefixes may be extended in place, so that the caller must not
-// use the argument any longer.
-func withPrevious(known expr.Names) expr.Names {
+// withPrevious returns names, extended by the variables and functions of provisioning whose names begin with
+// "previous", which concern the previous deployment. The variables are added as prefixes, so that any dotted name below
+// them is allowed. The parser has already rejected them in expressions that must not use them. names.Functions is
+// copied and must not be nil. names.Prefixes may be extended in place, so that the caller must not use the argument
+// afterwards.
+func withPrevious(names expr.Names) expr.Names {
 	const prefix = "previous"
 	provision := manifestgen.ResolvingNames()
-	known.Functions = maps.Clone(known.Functions)
+	names.Functions = maps.Clone(names.Functions)
 	for _, name := range slices.Concat(provision.Variables, provision.Prefixes) {
 		if strings.HasPrefix(name, prefix) {
-			known.Prefixes = append(known.Prefixes, name)
+			names.Prefixes = append(names.Prefixes, name)
 		}
 	}
 	for name, function := range provision.Functions {
 		if strings.HasPrefix(name, prefix) {
-			known.Functions[name] = function
+			names.Functions[name] = function
 		}
 	}
-	return known
+	return names
 }
 
-// withInstance returns a copy of known, extended by the names that concern a deployed instance, such as bosh.vms and
-// manifest.get.
-func withInstance(known expr.Names) expr.Names {
+// withInstance returns a copy of names, extended by the names that concern a deployed instance, such as the variable
+// prefix bosh.vms and the function manifest.get. The argument is not modified.
+func withInstance(names expr.Names) expr.Names {
 	view := &instance.View{}
-	known.Variables = slices.Concat(known.Variables, value.Keys(view.Constants()))
-	known.Prefixes = slices.Concat(known.Prefixes, []string{"bosh.vms", "bosh.dns"})
-	known.Functions = value.Merge(known.Functions, view.Functions())
-	return known
+	names.Variables = slices.Concat(names.Variables, value.Keys(view.Constants()))
+	names.Prefixes = slices.Concat(names.Prefixes, []string{"bosh.vms", "bosh.dns"})
+	names.Functions = value.Merge(names.Functions, view.Functions())
+	return names
 }
 
-// patterns adds an error to c.diags for each constant argument in an expression that is not a valid regular expression:
-// the first argument of regexp.matches and regex, and the second one of replace if it is between slashes.
+// patterns adds an error to c.diags, at the position of the call, for each constant argument in an expression that is
+// not a valid regular expression: the first argument of regexp.matches and regex, and the second argument of replace if
+// it is written between slashes, such as "/a+/". Arguments that are computed are not checked.
 func (c *serviceCheck) patterns(template *expr.Template) {
 	for _, call := range template.Calls() {
 		pattern := ""
@@ -181,8 +193,9 @@ func (c *serviceCheck) patterns(template *expr.Template) {
 	}
 }
 
-// details adds an error to c.diags for each output of the instance that an expression of the bind action reads by a
-// constant key, and that the instance does not have; see instanceOutputs.
+// details adds an error to c.diags for each output that an expression of the bind action reads from instance.details by
+// a constant key, such as instance.details.host, although the instance does not have the output. The outputs of an
+// instance are those of instanceOutputs.
 func (c *serviceCheck) details(template *expr.Template) {
 	outputs := c.instanceOutputs()
 	for _, reference := range template.References() {
@@ -193,8 +206,9 @@ func (c *serviceCheck) details(template *expr.Template) {
 	}
 }
 
-// instanceOutputs returns the sorted names of the outputs of an instance: those of the provision template, of the
-// bosh section, and the declared ones.
+// instanceOutputs returns the names of the outputs of an instance, sorted and without duplicates: the outputs of the
+// provision template, those of the bosh section, and those that the definition declares under provision.outputs. The
+// result is empty or nil if there are none.
 func (c *serviceCheck) instanceOutputs() []string {
 	action := &c.service.Provision
 	outputs := slices.Clone(c.provision.Outputs)
@@ -208,8 +222,10 @@ func (c *serviceCheck) instanceOutputs() []string {
 	return slices.Compact(outputs)
 }
 
-// order warns about defaults of user inputs that read an input of the same action which is set later: a plan input or a
-// computed input, unless overrides of a plan set it.
+// order adds a warning to c.diags for each reference, in the default of a user input of the action, to an input that
+// has no value yet when the default is computed: an input of the action that is not a user input, such as a plan input
+// or a computed input. An exception is an input that at least one plan sets in its provision or bind overrides: it is
+// not reported, because overrides are applied earlier.
 func (c *serviceCheck) order(action *brokerpak.Action) {
 	earlier := brokerpak.Names(action.UserInputs)
 	for _, plan := range c.service.Plans {

@@ -29,7 +29,10 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// A Report is the result of checking a pak.
+// A Report is the result of checking a pak: the findings, sorted by position, the number of checked text files, and
+// notes. A note is a remark that is not a finding: a check that was left out, or a feature that operators cannot use
+// with a service. A Report without Diagnostics means that the pak has no findings, unless Lint also returned an error,
+// because the Report may then be incomplete.
 type Report struct {
 	// Diagnostics are all findings, sorted by position.
 	Diagnostics []diag.Diagnostic
@@ -42,27 +45,33 @@ type Report struct {
 	texts map[string]string // the content of the files with findings, by the path in their positions
 }
 
-// Source returns the text of a file with findings, whose path is that of a finding's position. The second result is
-// false for any other file, and for a file that could not be read.
+// Source returns the text of a file that has findings. file is the path as it is in the position of a finding. The
+// second result is false, and the text "", for a file without findings and for one that could not be read.
 func (r *Report) Source(file string) (string, bool) {
 	text, ok := r.texts[file]
 	return text, ok
 }
 
-// A linter checks one pak.
+// A linter checks one pak and collects the findings, the notes and the paths of the checked files. Notes are remarks
+// that are not findings, such as that a check was left out; see Report. The fields pak, diags and files must not be
+// nil. Without releases, the manifests are not compared with any.
 type linter struct {
 	pak   *brokerpak.Pak
 	diags *diag.List
 	files map[string]bool // the checked files, by the path in positions
 	notes []string
-	// releases are those that the author gave, with which the manifests are compared.
+	// releases are those that the author passed, with which the manifests are compared.
 	releases []*release.Release
 }
 
-// Lint checks the pak directory or pak file at path. It does not run OpenTofu and does not modify the pak. The error is
-// not nil if the pak cannot be read or closed, or if ctx ended; the report is then nil or incomplete. Defects of the
-// pak are not errors but findings of the report. The generated manifests are compared with the releases, which must be
-// all that the service deploys; without releases, jobs and their properties and links are not checked.
+// Lint checks the pak directory or pak file at path. It does not run OpenTofu and does not modify the pak. Defects of
+// the pak are not errors but findings of the report. The generated manifests are compared with the releases, which must
+// be all that the service deploys; without releases, jobs and their properties and links are not checked.
+//
+// Lint returns a nil report and an error if the pak or its manifest.yml does not exist or cannot be read, or if a pak
+// file is rejected as unsafe. It returns an error and a report that may be incomplete if checks were left out because
+// ctx ended, if a definition cannot be read again, if the files of the pak cannot be listed, or if the pak cannot be
+// closed.
 func Lint(ctx context.Context, path string, releases ...*release.Release) (*Report, error) {
 	pak, diags, err := brokerpak.Inspect(path)
 	if err != nil {
@@ -79,8 +88,13 @@ func Lint(ctx context.Context, path string, releases ...*release.Release) (*Repo
 	return report, errors.Join(err, pak.Close())
 }
 
-// lint adds the findings about the binaries, the given releases, each service and unused files to l.diags. It returns
-// an error if ctx ended or if a file that was read before cannot be read again.
+// lint performs all checks of the pak: those of the binaries, the lock, the releases that the author passed, each
+// service, and unused files. It adds the findings to l.diags, the paths of the checked files to l.files, and the notes
+// to l.notes; see Report. A service whose file is not a YAML mapping is skipped, because that was reported before.
+//
+// lint returns an error if ctx ended before a service was checked or during its simulated deployments, if the file of a
+// service cannot be read again, or if the files of the pak cannot be listed. The remaining checks are left out then,
+// and the findings, files and notes that were added before remain.
 func (l *linter) lint(ctx context.Context) error {
 	l.binaries()
 	l.defects()
@@ -108,8 +122,9 @@ func (l *linter) lint(ctx context.Context) error {
 	return l.unused()
 }
 
-// addSource adds the content of a file to the report, so that findings can be shown with the lines around them. A
-// file that cannot be read is left out.
+// addSource stores the content of a file of the pak in the report, so that findings can be shown with the lines around
+// them. file is the path as it is in the position of a finding, such as dir/service.yml, or pak.brokerpak!/service.yml
+// in a pak file. A file that is already stored or that cannot be read is ignored.
 func (l *linter) addSource(report *Report, file string) {
 	if _, exists := report.texts[file]; exists {
 		return
@@ -127,18 +142,23 @@ func (l *linter) addSource(report *Report, file string) {
 	}
 }
 
-// A serviceCheck checks one service definition.
+// A serviceCheck checks one service definition of a pak. It embeds the linter of the pak, to which it adds its
+// findings. The field documentTrees is nil until the method documents sets it; the other fields must not be nil.
 type serviceCheck struct {
 	*linter
 	service   *brokerpak.Service
 	positions *positionIndex
 	// provision contains the declarations of the provision template; it is empty without one.
 	provision *hclfile.Module
-	// documentTrees are the BOSH templates that are valid YAML: the manifest template and the ops files, in order.
+	// documentTrees are the BOSH templates that are valid YAML: the manifest template, the ops files and the BOSH
+	// configs, in this order.
 	documentTrees []templateDocument
 }
 
-// run performs all checks of the service. The error is not nil only if ctx ended.
+// run performs all checks of the service. It adds the findings to c.diags, the paths of the checked files to c.files,
+// and notes to c.notes. Deployments are only simulated, and compared with releases, if the service has a bosh section
+// whose templates can be rendered. If ctx ended before all manifests of these simulations were generated, run returns
+// the error of ctx and leaves out the remaining checks. It returns no other error, and does not check ctx otherwise.
 func (c *serviceCheck) run(ctx context.Context) error {
 	c.specification()
 	c.image()
@@ -171,17 +191,19 @@ func (c *serviceCheck) run(ctx context.Context) error {
 	return nil
 }
 
-// A Rule describes a class of findings.
+// A Rule describes a class of findings: its name, such as "hcl-output", its severity, and the requirement that a
+// finding violates. The severity is "both" if some findings of the rule are errors and others are warnings.
 type Rule struct {
 	// Name identifies the rule. It is the Rule of a diagnostic.
 	Name string
-	// Severity is "error" or "warning", or "both" if other brokers accept some of the violations.
+	// Severity is "error" or "warning", or "both" if it depends on the finding.
 	Severity string
 	// Summary states the requirement, as a clause.
 	Summary string
 }
 
-// Rules returns all rules, sorted by name. They are read from the copy of docs/rules.md that is part of the program.
+// Rules returns all rules in the order of docs/rules.md, which is sorted by name. They are read from the copy of this
+// file that is embedded in the program.
 func Rules() []Rule {
 	var all []Rule
 	heading := regexp.MustCompile(`(?m)^## (\S+)\n\n\*([^:*]+): ([^*]+)\.\*`)
@@ -196,14 +218,16 @@ func Rules() []Rule {
 }
 
 // A positionIndex resolves the positions of keys and values in a YAML file. Its methods start from the position of a
-// mapping, which the parser of definitions recorded, or from root.
+// mapping, which the parser of definitions recorded, or from the variable root, which denotes the whole document. An
+// empty positionIndex contains no nodes; its methods value and key then return the position that they receive.
 type positionIndex struct {
 	file  string
 	nodes map[diag.Pos]*yaml.Node // by position; the zero position is that of the root
 }
 
-// indexPositions parses the first document of a text, whose file is only used in positions, and resolves its aliases
-// and merge keys. The second result is false, and the index nil, if the document is not a YAML mapping.
+// indexPositions parses the first document of a YAML text, resolves its aliases and merge keys, and returns an index of
+// its nodes. file is the path of the text in positions; indexPositions does not read it. The index is nil and the
+// second result false if the text is not valid YAML or is not a mapping.
 func indexPositions(file, text string) (*positionIndex, bool) {
 	first, _, err := yamltree.Read(text)
 	if err != nil || first.Kind != yaml.MappingNode {
@@ -215,8 +239,9 @@ func indexPositions(file, text string) (*positionIndex, bool) {
 	return p, true
 }
 
-// add adds a node and its descendants to the index. The node is added before its children because a mapping has the
-// same position as its first key, and the position must resolve to the mapping.
+// add adds a node and its descendants to the index. A position that the index already contains keeps its node. A
+// mapping in block style has the same position as its first key and is added before it, so that the position resolves
+// to the mapping.
 func (p *positionIndex) add(node *yaml.Node) {
 	if pos := p.pos(node); p.nodes[pos] == nil {
 		p.nodes[pos] = node
@@ -226,13 +251,13 @@ func (p *positionIndex) add(node *yaml.Node) {
 	}
 }
 
-// pos returns the position of a node.
+// pos returns the position of a node: its line and column in the file of the index.
 func (p *positionIndex) pos(node *yaml.Node) diag.Pos {
 	return diag.Pos{File: p.file, Line: node.Line, Column: node.Column}
 }
 
-// get returns the value at a path of keys below the mapping at pos. Without keys, that is the mapping itself. It
-// returns nil if there is no such value.
+// get returns the node of the value at a path of keys below the mapping at pos, such as "provision", "bosh". Without
+// keys, it returns the node at pos itself. It returns nil if a key does not exist, or if the index has no node at pos.
 func (p *positionIndex) get(pos diag.Pos, path ...string) *yaml.Node {
 	node := p.nodes[pos]
 	for _, name := range path {
@@ -242,7 +267,7 @@ func (p *positionIndex) get(pos diag.Pos, path ...string) *yaml.Node {
 }
 
 // value returns the position of the value at a path of keys below the mapping at pos. If the value does not exist, it
-// returns the position of the nearest ancestor that exists, and pos if there is nothing at pos.
+// returns the position of the nearest ancestor that exists, or pos itself if the index has no node at pos.
 func (p *positionIndex) value(pos diag.Pos, path ...string) diag.Pos {
 	for end := len(path); end >= 0; end-- {
 		if node := p.get(pos, path[:end]...); node != nil {
@@ -252,8 +277,9 @@ func (p *positionIndex) value(pos diag.Pos, path ...string) diag.Pos {
 	return pos
 }
 
-// key returns the position of the last key of a path below the mapping at pos. If the key does not exist, it returns
-// the position of the nearest ancestor that exists. path must not be empty.
+// key returns the position of the last key of a path of keys below the mapping at pos. If the key does not exist, it
+// returns the position of the value of the nearest ancestor that exists, or pos itself if the index has no node at pos.
+// key panics if path is empty.
 func (p *positionIndex) key(pos diag.Pos, path ...string) diag.Pos {
 	last := len(path) - 1
 	if key, _ := yamltree.Get(p.get(pos, path[:last]...), path[last]); key != nil {
@@ -262,9 +288,12 @@ func (p *positionIndex) key(pos diag.Pos, path ...string) diag.Pos {
 	return p.value(pos, path[:last]...)
 }
 
-// binaries checks that the pak lists an OpenTofu if it needs one, and that it contains its binaries for each of its
-// platforms. A binary that is missing is an error in a pak file and a warning in a pak directory. If a directory
-// contains none at all, there is only a note, because building the pak adds them.
+// binaries checks that the pak lists an OpenTofu if it needs one, and that it contains the executable of each entry of
+// terraform_binaries for each of the pak's platforms. It adds the findings to l.diags. The lack of an OpenTofu in the
+// list is an error; see openTofu. A missing executable, and a provider for which several files match, is an error in a
+// pak file and a warning in a pak directory; see brokerpak.Binary.Find. If a pak directory has no directory bin/OS/ARCH
+// for any of its platforms, executables are not checked and a note is added to l.notes instead, because building the
+// pak adds them.
 func (l *linter) binaries() {
 	l.openTofu()
 	if !l.pak.IsZip() && !l.hasBinaries() {
@@ -287,8 +316,8 @@ func (l *linter) binaries() {
 	}
 }
 
-// openTofu reports an error if terraform_binaries lists no OpenTofu although the pak has templates or providers. A
-// pak without any binaries is not reported.
+// openTofu adds an error to l.diags if terraform_binaries has entries but lists no OpenTofu, although a service of the
+// pak has OpenTofu templates or the entries include a provider. A pak with an empty terraform_binaries is not reported.
 func (l *linter) openTofu() {
 	dependent := "" // a part of the pak that needs OpenTofu
 	for _, service := range l.pak.Services {
@@ -310,8 +339,8 @@ func (l *linter) openTofu() {
 	}
 }
 
-// hasBinaries reports whether the pak has a directory of binaries for at least one of its platforms. The directory
-// bin/ alone proves nothing, because authors also keep other files there.
+// hasBinaries reports whether the pak contains the directory bin/OS/ARCH of at least one of its platforms. The
+// directory bin/ alone does not count, because authors also keep other files in it.
 func (l *linter) hasBinaries() bool {
 	return slices.ContainsFunc(l.pak.Manifest.Platforms, func(platform brokerpak.Platform) bool {
 		info, err := fs.Stat(l.pak.Files(), path.Join("bin", platform.OS, platform.Arch))
@@ -319,11 +348,13 @@ func (l *linter) hasBinaries() bool {
 	})
 }
 
-// unused warns about files that the pak does not use: YAML files and OpenTofu templates in a directory that also
-// contains used files with the same extension. In the root of the pak, only service definitions are reported. All other
-// files, such as documentation, tests and sources, are not intended for brokers. The caller must have checked the
-// services, so that l.files is complete. A directory that cannot be read is skipped and is not an error, so that unused
-// returns an error only if the walk itself fails.
+// unused adds a warning to l.diags for each file that the pak does not use, if it ends with .yml, .yaml or .tf and is
+// in a directory that also contains a used file with the same extension. In the root of the pak, only files that look
+// like service definitions, because they have a top-level key provision, bind or service_definitions, are reported. All
+// other files, such as documentation and sources, are not intended for brokers.
+//
+// The caller must have checked the services, so that l.files contains all used files. A directory that cannot be read
+// is skipped and is not an error; unused returns an error only if the walk through the pak fails otherwise.
 func (l *linter) unused() error {
 	kind := func(name string) string { return path.Dir(name) + "/*" + path.Ext(name) }
 	kinds := map[string]bool{}
@@ -349,7 +380,7 @@ func (l *linter) unused() error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("looking for files that are not used: %w", err)
+		return fmt.Errorf("finding unused files: %w", err)
 	}
 	return nil
 }

@@ -21,8 +21,10 @@ import (
 // playInstance is the id of the instances of simulated deployments.
 const playInstance = "00000000-0000-4000-8000-000000000000"
 
-// A deployment is the input of a simulated deployment: a copy of the service that simulatedService made, a plan, and
-// the user's parameters, completed with sample values.
+// A deployment is the input of a simulated deployment: a copy of the service without its preconditions, as
+// simulatedService returns it, a plan, and the parameters of a user. The method player.deployment returns one, after it
+// has added sample values for required inputs without any other value to the properties of the plan and to the
+// parameters. The zero value has no service and cannot be used.
 type deployment struct {
 	service *brokerpak.Service
 	// plan includes the properties that the operator must set. It is the zero value if the service has no plans.
@@ -34,13 +36,15 @@ type deployment struct {
 	forced bool
 }
 
-// A player simulates deployments of a service: it generates manifests without a broker, a Director or OpenTofu.
+// A player simulates deployments of one service: it generates manifests without a broker, a Director or OpenTofu. It
+// collects the generated manifests, and embeds the serviceCheck to which it adds its findings.
 type player struct {
 	*serviceCheck
 	manifests []simulation // the manifests that were generated successfully
 }
 
-// A simulation is the manifest of a simulated deployment.
+// A simulation is the generated manifest of a simulated deployment, with the name of its plan and the marks guessed
+// (sample values were used) and forced (conditional ops files were applied without their conditions).
 type simulation struct {
 	*instance.View
 	plan string // the name of the plan, "" without one
@@ -51,7 +55,8 @@ type simulation struct {
 	forced bool
 }
 
-// newSimulation returns the simulation of a deployment with a manifest, with the plan and the marks of the deployment.
+// newSimulation returns the simulation that consists of a manifest, which is a YAML text, and of the plan's name and
+// the fields guessed and forced of the deployment for which it was generated.
 func newSimulation(attempt deployment, manifest string) simulation {
 	return simulation{
 		View: &instance.View{Manifest: []byte(manifest)}, plan: attempt.plan.Name,
@@ -59,9 +64,11 @@ func newSimulation(attempt deployment, manifest string) simulation {
 	}
 }
 
-// play simulates a deployment of each plan, without parameters and with those of each example, and reports the failures
-// as findings. The generated manifests are added to c.manifests. It also applies conditional ops files without their
-// conditions, because few plans satisfy all of them. The error is not nil only if ctx ended.
+// play simulates a deployment of each plan, without parameters and with those of each example of the plan, and adds the
+// failures to c.diags, both errors and violations of the schema of BOSH manifests. For a service without plans, it does
+// so without a plan. It also applies conditional ops files without their conditions, because few plans satisfy all of
+// them. The generated manifests are added to c.manifests. play returns the error of ctx if ctx ended, and nil
+// otherwise.
 func (c *player) play(ctx context.Context) error {
 	for _, attempt := range c.deployments() {
 		faults, err := c.deploy(ctx, attempt)
@@ -74,10 +81,14 @@ func (c *player) play(ctx context.Context) error {
 	return c.playConditional(ctx)
 }
 
-// reportFailure adds the findings that the error of a simulated deployment contains, or one for any other error. It
-// ignores every message to the user. It also ignores an error without findings if a sample value may have caused it, if
-// the pak has an error already, or if a finding at the same position explains it. An expression that reads a declared
-// variable without a value is only a warning, because the operator may set it. err may be nil.
+// reportFailure adds the failure err of a simulated deployment to c.diags. It adds the findings that err contains if
+// err is a diag.Errors. Any other error results in one finding, at the position in the error or else that of the
+// manifest template: a warning if an expression reads a variable that is not set, because the operator or the user may
+// set it, and else an error.
+//
+// reportFailure ignores a nil error and an error that contains a message to the end user, such as a rejected parameter.
+// It also ignores an error without findings if a sample value may have caused it (attempt.guessed), if the pak has an
+// error already, or if a finding at the same position explains it.
 func (c *player) reportFailure(attempt deployment, err error) {
 	var findings diag.Errors
 	switch {
@@ -89,9 +100,9 @@ func (c *player) reportFailure(attempt deployment, err error) {
 	case attempt.guessed || c.diags.HasErrors():
 	default:
 		pos, text := c.service.Provision.Bosh.Manifest.Pos, oneLine(err)
-		var placed *diag.PositionError
-		if errors.As(err, &placed) {
-			pos, text = placed.Pos, strings.Replace(text, placed.Pos.String()+": ", "", 1) // the finding has the place
+		var located *diag.PositionError
+		if errors.As(err, &located) {
+			pos, text = located.Pos, strings.Replace(text, located.Pos.String()+": ", "", 1) // the finding has it
 		}
 		if slices.ContainsFunc(c.diags.All(), func(existing diag.Diagnostic) bool { return existing.Pos == pos }) {
 			return // the finding at the same position is the reason
@@ -109,12 +120,16 @@ func (c *player) reportFailure(attempt deployment, err error) {
 	}
 }
 
-// oneLine returns the text of an error with each run of white space, line breaks included, replaced by a blank.
+// oneLine returns the text of an error with each run of white space, line breaks included, replaced by a single blank,
+// and without white space at both ends. The error must not be nil.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// playConditional applies each conditional ops file without evaluating its condition: once alone, and once together
-// with all others, because it may depend on their changes. An operation that fails both times is reported, unless only
-// a variable is invalid. The generated manifests are added to c.manifests. The error is not nil only if ctx ended.
+// playConditional applies each conditional ops file of the service without evaluating its condition, in a deployment of
+// the first plan without parameters: once alone, and once together with all others, because it may depend on their
+// changes. A finding that occurs at the same position both times is added to c.diags, except one about an invalid
+// ((variable)), which may be valid if the condition is true. Errors without findings, and violations of the schema of
+// BOSH manifests, are ignored. The generated manifests are added to c.manifests. playConditional returns the error of
+// ctx if ctx ended, and nil otherwise.
 func (c *player) playConditional(ctx context.Context) error {
 	attempt := c.deployments()[0]
 	attempt.forced = true
@@ -128,15 +143,15 @@ func (c *player) playConditional(ctx context.Context) error {
 		if ops.If == nil {
 			continue
 		}
-		alone := failures(func(index int) bool { return index == i })
-		together := failures(func(int) bool { return true })
+		single := failures(func(index int) bool { return index == i })
+		combined := failures(func(int) bool { return true })
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		for _, item := range alone {
+		for _, item := range single {
 			samePos := func(other diag.Diagnostic) bool { return other.Pos == item.Pos }
 			// A variable may refer to a key of an input that is set only if the condition is true.
-			if item.Rule != "bosh-variable" && slices.ContainsFunc(together, samePos) {
+			if item.Rule != "bosh-variable" && slices.ContainsFunc(combined, samePos) {
 				c.diags.Add(item)
 			}
 		}
@@ -144,9 +159,10 @@ func (c *player) playConditional(ctx context.Context) error {
 	return nil
 }
 
-// simulatedService returns a copy of the service for simulated deployments. Ops files whose index satisfies
-// unconditional have no condition. The requirements on versions and the checks of plans are removed, because sample
-// values need not satisfy them.
+// simulatedService returns a copy of the service for simulated deployments; the service itself is not modified. The
+// conditions are removed from those ops files for whose index in the list ops the function unconditional returns true.
+// All preconditions of the bosh section, which are its keys requires and checks, are removed as well, because sample
+// values need not satisfy them. The service must have a bosh section.
 func (c *player) simulatedService(unconditional func(index int) bool) *brokerpak.Service {
 	changed, bosh := *c.service, *c.service.Provision.Bosh
 	bosh.Requires, bosh.Checks, bosh.Ops = brokerpak.Requires{}, nil, slices.Clone(bosh.Ops)
@@ -159,11 +175,16 @@ func (c *player) simulatedService(unconditional func(index int) bool) *brokerpak
 	return &changed
 }
 
-// deploy generates the manifest of a simulated deployment and returns the violations of the schema of BOSH manifests.
-// If generation fails with the instance groups of the template, it is repeated with those that ops files may add. A
-// successful manifest is added to c.manifests. If generation fails, there are no violations. The error is nil if
-// generation failed for a reason that a sample value may have caused; a diag.Errors is returned in any case. The end of
-// ctx may therefore result in a nil error, so that the caller must check ctx.
+// deploy generates the manifest of a simulated deployment, adds it to c.manifests, and returns its violations of the
+// schema of BOSH manifests; nil means none. If generation fails with the first request that the method requests
+// returns, deploy tries the second one, if there is one. The plan of the second one also has the instance groups that
+// ops files may add.
+//
+// If generation fails with every request, deploy returns no violations and selects one error: that of the last request
+// if the error of the first one contains findings (a diag.Errors), and otherwise that of the first. It returns the
+// selected error, or nil if this contains no findings and sample values were used, which may be its cause. A nil error
+// therefore does not mean that the manifest was generated. Because the end of ctx may also result in a nil error, the
+// caller must check ctx.
 func (c *player) deploy(ctx context.Context, attempt deployment) ([]schemas.ManifestFault, error) {
 	var faults []schemas.ManifestFault
 	generator := c.generator(&attempt)
@@ -190,8 +211,11 @@ func (c *player) deploy(ctx context.Context, attempt deployment) ([]schemas.Mani
 	return faults, failed
 }
 
-// generator returns the generator of a simulated deployment. It sets attempt.guessed when it evaluates an expression
-// that reads the environment or the configuration. The caller must set CheckManifest.
+// generator returns a generator for the manifest of a simulated deployment. It uses sample values for the outputs of
+// the provision template instead of running OpenTofu, logs nothing, does not validate parameters, assumes that the
+// broker stores secrets, and allows all absolute CredHub paths of the templates. Every environment variable and
+// configuration value is "1"; when an expression reads one, the generator sets attempt.guessed. The caller must set the
+// field CheckManifest of the result.
 func (c *player) generator(attempt *deployment) *manifestgen.Generator {
 	secure := true
 	return &manifestgen.Generator{
@@ -206,9 +230,10 @@ func (c *player) generator(attempt *deployment) *manifestgen.Generator {
 	}
 }
 
-// manifestFaults adds an error to c.diags for each of the violations of the schema of BOSH manifests. The position of
-// each finding is the node of the manifest template that is nearest to the invalid value, which may come from an ops
-// file or the plan. If the template is not valid YAML, which is another finding, manifestFaults reports nothing.
+// manifestFaults adds an error to c.diags for each violation of the schema of BOSH manifests in faults. The position of
+// the finding is that of the node in the manifest template that is nearest to the invalid value, which may have been
+// set by an ops file or the plan. If the template is not valid YAML, which is another finding, manifestFaults does
+// nothing.
 func (c *player) manifestFaults(faults []schemas.ManifestFault) {
 	document := c.service.Provision.Bosh.Manifest
 	root, _ := document.Tree()
@@ -229,8 +254,8 @@ func (c *player) manifestFaults(faults []schemas.ManifestFault) {
 	}
 }
 
-// paths adds an error to c.diags for each constant path in a call of manifest.get that exists in none of the generated
-// manifests. It does nothing if no manifest could be generated.
+// paths adds an error to c.diags for each call of manifest.get in the service's expressions whose path is a constant
+// and exists in none of the generated manifests in c.manifests. It does nothing if no manifest could be generated.
 func (c *player) paths() {
 	if len(c.manifests) == 0 {
 		return
@@ -253,8 +278,9 @@ func (c *player) paths() {
 	}
 }
 
-// requireName adds an error of a rule to c.diags, at pos, if a name is not one of the existing names of instance groups
-// or jobs. kind is the word for them in the message. existing is sorted in place if the name is missing.
+// requireName adds an error to c.diags, at pos, if existing does not contain name. kind is the word for the name in the
+// message, such as "instance group" or "job", and rule the rule of the finding, such as "instance-group". existing is
+// sorted in place if the name is missing.
 func (c *player) requireName(kind, rule string, existing []string, name string, pos diag.Pos) {
 	if !slices.Contains(existing, name) {
 		slices.Sort(existing)
@@ -263,9 +289,13 @@ func (c *player) requireName(kind, rule string, existing []string, name string, 
 	}
 }
 
-// groups reports an error for every name in the definition and in constant arguments of functions that take one, such
-// as bosh.host, that is not the name of an instance group; see requireName. A group exists if the template or one of
-// the generated manifests contains it.
+// groups adds an error to c.diags for each name that must be that of an instance group but is not. These names are in
+// the bosh section, which must exist, and in expressions:
+//   - optional_instance_groups, instance_groups (the names of entries and the values of like) and requires.no_scale_in
+//   - the constant first argument of a function that takes a group, such as bosh.host, in provision and bind
+//
+// A group exists if the manifest template, an ops file for the template, whatever its condition is, or one of the
+// manifests in c.manifests contains it. Templates and ops files that are not valid YAML contain none.
 func (c *player) groups() {
 	bosh := c.service.Provision.Bosh
 	existing := value.Convert(bosh.InstanceGroups(), func(group brokerpak.InstanceGroup) string { return group.Name })
@@ -302,8 +332,10 @@ func (c *player) groups() {
 	}
 }
 
-// jobs reports an error for every name in the section requires that is not the name of a job; see requireName. A job
-// exists if the template contains it or an ops file adds it.
+// jobs adds an error to c.diags for each name in requires.jobs and requires.no_downgrade_jobs that is not the name of a
+// job. The service must have a bosh section. A job exists if the manifest template contains it, in an instance group or
+// an addon, or if an ops file adds it, whatever its condition is; see brokerpak.Bosh.JobNames. Templates and ops files
+// that are not valid YAML contain none.
 func (c *player) jobs() {
 	bosh := c.service.Provision.Bosh
 	existing := bosh.JobNames()

@@ -80,7 +80,7 @@ var _ = DescribeTable("Links and properties", func(jobs string, want ...string) 
 		`the link "x" publishes the property "tls.enable", which job "server" does not have; `+
 			`did you mean "tls.enabled"?`),
 	Entry("no provider if a job is unknown", "  - name: client\n  - name: sever\n",
-		`no given release has a job "sever"`),
+		`no release of --release contains a job "sever"`),
 	Entry("properties of the group and the manifest",
 		"  - name: server\n  properties: {unknown: 1}\nproperties: {other: 2}\n"),
 	Entry("keys below a property", "  - {name: server, properties: {accounts: {admin: {role: x}}}}\n"),
@@ -135,7 +135,7 @@ var _ = Describe("Releases", func() {
 		opened := writeReleases(linkRelease)[0]
 		pak := writePak(map[string]string{"bosh/manifest.yml": "instance_groups:\n- name: server\n  jobs: []\n"})
 		found, _ := lintPak(pak, opened, opened)
-		Expect(lines(found)).To(ConsistOf(`manifest.yml:1: --release was given two releases with the name "links"; ` +
+		Expect(lines(found)).To(ConsistOf(`manifest.yml:1: --release names two releases with the name "links"; ` +
 			"a deployment has one version of a release [release-job]"))
 	})
 

@@ -16,22 +16,23 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// unresolvedRelease is the release of the jobs in generated manifests that none or several of the given releases have.
-// It contains a blank, so that no real release and no template has the name.
+// unresolvedRelease is the release, in generated manifests, of the jobs that none or several of the releases have that
+// the author passed. It contains a blank, so that no real release and no template has the name.
 const unresolvedRelease = "no single release"
 
-// givenReleases returns the releases of a simulated deployment with the given jobs: the releases that the author gave,
-// each with the jobs that only it has, and unresolvedRelease with all other jobs. Each also gets a job with an invented
-// name, because a release must have at least one. The version of a release without one is 1.0.0.
-func (l *linter) givenReleases(jobs []string) serviceadapter.ServiceReleases {
+// deploymentReleases returns the releases of a simulated deployment that provide the jobs with these names. The first
+// ones are the releases that the author passed, each with those of the jobs that only it has. The last one is always
+// unresolvedRelease, with the jobs that none or several of the releases have. Each release also gets a job with an
+// invented name, because a release must have at least one, and the version 1.0.0 if it has none. jobs is not modified.
+func (l *linter) deploymentReleases(jobs []string) serviceadapter.ServiceReleases {
 	all := make(serviceadapter.ServiceReleases, 0, len(l.releases)+1)
-	for _, given := range l.releases {
+	for _, passed := range l.releases {
 		// A release has at least one job.
 		owned := serviceadapter.ServiceRelease{
-			Name: given.Name, Version: cmp.Or(given.Version, "1.0.0"), Jobs: []string{"of-" + given.Name},
+			Name: passed.Name, Version: cmp.Or(passed.Version, "1.0.0"), Jobs: []string{"of-" + passed.Name},
 		}
 		for _, job := range jobs {
-			if owners := l.owners(job); len(owners) == 1 && owners[0] == given {
+			if owners := l.owners(job); len(owners) == 1 && owners[0] == passed {
 				owned.Jobs = append(owned.Jobs, job)
 			}
 		}
@@ -43,8 +44,9 @@ func (l *linter) givenReleases(jobs []string) serviceadapter.ServiceReleases {
 	})
 }
 
-// namedReleases returns the names of releases that jobs of the templates name by the key release. A name may be
-// contained several times.
+// namedReleases returns the names of releases that the BOSH templates in c.documentTrees, which the method documents
+// sets, contain under the key release of a mapping that also has the key name, such as a job. Names that contain a
+// variable are left out. The result may contain a name several times, and is nil if there are none.
 func (c *serviceCheck) namedReleases() []string {
 	var names []string
 	var walk func(node *yaml.Node)
@@ -64,26 +66,28 @@ func (c *serviceCheck) namedReleases() []string {
 	return names
 }
 
-// owners returns the given releases that have a job.
+// owners returns those of the releases that the author passed that have a job with this name. The result is empty if
+// none has it.
 func (l *linter) owners(job string) []*release.Release {
 	return slices.DeleteFunc(slices.Clone(l.releases), func(r *release.Release) bool { return r.Job(job) == nil })
 }
 
-// checkReleases adds an error to l.diags for each release whose name an earlier release has. The position is the
-// manifest of the pak.
+// checkReleases adds an error to l.diags for each release that the author passed and whose name an earlier one has. The
+// position is the first line of the pak's manifest.yml.
 func (l *linter) checkReleases() {
 	names := map[string]bool{}
-	for _, given := range l.releases {
-		if names[given.Name] {
+	for _, passed := range l.releases {
+		if names[passed.Name] {
 			l.diags.Errorf(diag.Pos{File: l.pak.Display("manifest.yml"), Line: 1}, "release-job",
-				"--release was given two releases with the name %q; a deployment has one version of a release",
-				given.Name)
+				"--release names two releases with the name %q; a deployment has one version of a release",
+				passed.Name)
 		}
-		names[given.Name] = true
+		names[passed.Name] = true
 	}
 }
 
-// A finding is a finding about a manifest, without the plans that it concerns.
+// A finding is a finding about generated manifests, without the plans that it concerns. It is a key of
+// comparison.plans, so that equal findings about several manifests are reported once.
 type finding struct {
 	severity diag.Severity
 	pos      diag.Pos
@@ -92,7 +96,10 @@ type finding struct {
 	hint     diag.Hint
 }
 
-// A comparison compares the generated manifests of a service with the given releases.
+// A comparison compares all generated manifests of one service with the releases that the author passed. Its map plans
+// collects the findings with the names of the plans that they concern; the set of names is empty for a finding in
+// forced manifests only. The map reads caches, for each job, the calls of p in its templates that release.Job.Reads
+// returns. The locator finds the positions of findings. Neither map may be nil.
 type comparison struct {
 	*player
 	locator *locator
@@ -101,9 +108,17 @@ type comparison struct {
 	reads map[*release.Job][]release.Read
 }
 
-// compareReleases compares the generated manifests with the given releases and adds the findings to c.diags. A finding
-// that concerns some plans only names them. A plan for which no manifest could be generated gets a note in c.notes.
-// Without releases or BOSH templates, compareReleases does nothing. The error is not nil only if ctx ended.
+// compareReleases compares the generated manifests of the service with the releases that the author passed, and adds
+// the findings to c.diags. It must be called after play, which sets c.manifests. Without releases, or if no BOSH
+// template is valid YAML, it does nothing and returns nil.
+//
+// It checks all manifests for jobs and names of properties: those that possibleManifests returns and those in
+// c.manifests. Only in the former, which plans can have, it also checks links and properties without values. A finding
+// of the former names the plans in its message if it does not concern all of them. For each plan that has none of the
+// former, because its manifest could not be generated with sample values, a note is added to c.notes.
+//
+// If ctx ended while manifests were generated, compareReleases adds nothing and returns the error of ctx. It returns no
+// other error.
 func (c *player) compareReleases(ctx context.Context) error {
 	if len(c.releases) == 0 || len(c.documentTrees) == 0 {
 		return nil
@@ -125,12 +140,12 @@ func (c *player) compareReleases(ctx context.Context) error {
 		manifest.forced = true
 		comparison.compare(manifest)
 	}
-	for found, plans := range comparison.plans {
+	for item, plans := range comparison.plans {
 		if names := value.Keys(plans); len(plans) > 0 && len(plans) < len(compared) {
-			found.message += "; the plans with this finding are " + diag.Names(names)
+			item.message += "; the plans with this finding are " + diag.Names(names)
 		}
 		c.diags.Add(diag.Diagnostic{
-			Severity: found.severity, Rule: found.rule, Message: found.message, Hint: found.hint, Pos: found.pos,
+			Severity: item.severity, Rule: item.rule, Message: item.message, Hint: item.hint, Pos: item.pos,
 		})
 	}
 	for _, plan := range c.service.Plans {
@@ -146,10 +161,15 @@ func (c *player) compareReleases(ctx context.Context) error {
 // maxOptionalGroups is the number of optional instance groups whose combinations are tried.
 const maxOptionalGroups = 4
 
-// possibleManifests generates the manifests that the plans can have: with each combination of the optional instance
-// groups that the checks of the definition allow. For a plan without such a combination, because sample values do not
-// pass the checks, they are the manifests of the plan in c.manifests that were generated without forced ops files. The
-// error is not nil only if ctx ended.
+// possibleManifests generates and returns manifests that the plans can have. It generates them for each plan without
+// parameters and with those of each of its examples, for each request that the method requests returns, and for each
+// combination of optional instance groups to leave out (see combinations). The key checks of the bosh section applies,
+// unlike in play; its key requires does not. Manifests that the checks reject, or that cannot be generated for another
+// reason, are left out without a finding, because play reports errors.
+//
+// For a plan for which none remains, because sample values do not pass the checks, the result contains instead its
+// manifests in c.manifests that were generated without forced ops files. possibleManifests returns nil and the error of
+// ctx if ctx ended, and no other error.
 func (c *player) possibleManifests(ctx context.Context) ([]simulation, error) {
 	var all []simulation
 	allowed := map[string]bool{}
@@ -181,8 +201,8 @@ func (c *player) possibleManifests(ctx context.Context) ([]simulation, error) {
 	return all, nil
 }
 
-// combinations returns all subsets of names, including the empty one, which is nil. Of more than maxOptionalGroups
-// names, it returns only the empty one and all names.
+// combinations returns all subsets of names, beginning with the empty one, which is nil. For more than
+// maxOptionalGroups (4) names, it returns only the empty subset and names itself.
 func combinations(names []string) [][]string {
 	if len(names) > maxOptionalGroups {
 		return [][]string{nil, names}
@@ -196,7 +216,10 @@ func combinations(names []string) [][]string {
 	return all
 }
 
-// A deployedJob is a job of a generated manifest.
+// A deployedJob is a job of an instance group or addon in a generated manifest, with its spec from the releases. The
+// spec is nil until resolve sets it, and remains nil if resolve reports an error. group is the name of the instance
+// group or addon; in a copy that colocated returns, it is that of the instance group to which the addon adds the job,
+// and path still leads to the addon.
 type deployedJob struct {
 	name  string
 	group string // the instance group, or the addon
@@ -206,16 +229,19 @@ type deployedJob struct {
 	manifest map[string]any
 	// legacy are the properties of the group and of the manifest, which BOSH uses for a job without properties.
 	legacy map[string]any
-	// spec is nil if none or several of the releases have the job.
+	// spec is that of the release that the manifest names for the job; see resolve.
 	spec *release.Job
 }
 
-// at returns the path of a part of the job.
+// at returns the path of a part of the job in the manifest, in the form that locator.locate uses: "instance_groups",
+// "name=GROUP", "jobs", "name=JOB" (or "addons" instead of "instance_groups"), followed by steps. The result is a new
+// slice.
 func (j *deployedJob) at(steps ...string) []string { return slices.Concat(j.path, steps) }
 
-// properties returns the properties that BOSH uses for the job. own is true if the manifest has properties for the job
-// itself; otherwise BOSH uses those of the instance group and of the manifest. The properties are nil if those of the
-// job are not a mapping.
+// properties returns the properties that BOSH uses for the job. own is true if the manifest has properties, other than
+// null, for the job itself. Otherwise own is false, and the result consists of those of the instance group or addon and
+// of the whole manifest, where the former take precedence. The properties are nil if those of the job are not a
+// mapping.
 func (j *deployedJob) properties() (properties map[string]any, own bool) {
 	item, exists := j.manifest["properties"]
 	if !exists || item == nil {
@@ -225,36 +251,44 @@ func (j *deployedJob) properties() (properties map[string]any, own bool) {
 	return properties, true
 }
 
-// A manifestCheck compares one generated manifest with the releases.
+// A manifestCheck compares one generated manifest, the simulation that it embeds, with the releases that the author
+// passed, and records its findings in the comparison that it embeds. complete must be true at first; resolve sets it to
+// false if it does not find the spec of a job, which may then provide unknown links.
 type manifestCheck struct {
 	*comparison
 	simulation
-	// complete means that the releases have all jobs, so that all links are known.
+	// complete means that resolve found the specs of all jobs so far, so that all links are known.
 	complete bool
 }
 
-// report records a finding at the location of a path of the manifest in the templates, for the plan of the manifest
-// unless conditional ops files were forced. A finding that was recorded before only gets another plan. A hint among the
-// arguments, which is also part of the message, becomes the hint of the finding.
+// report records a finding in m.plans, for the plan of the manifest. format and args result in the message, and a
+// diag.Hint in args also becomes the hint of the finding. path leads to the part of the manifest that the finding
+// concerns, in the form that locator.locate uses. The position of the finding is the location of that part in the
+// templates, or of its nearest ancestor there.
+//
+// If an equal finding was recorded before, it only gets another plan. If the field forced of the manifest is true, the
+// finding is recorded, but gets no plan.
 func (m *manifestCheck) report(severity diag.Severity, path []string, rule, format string, args ...any) {
-	found := finding{
+	item := finding{
 		severity: severity, pos: m.locator.locate(path).pos, rule: rule, message: fmt.Sprintf(format, args...),
 	}
 	for _, arg := range args {
 		if hint, ok := arg.(diag.Hint); ok {
-			found.hint = hint
+			item.hint = hint
 		}
 	}
-	if m.plans[found] == nil {
-		m.plans[found] = map[string]bool{}
+	if m.plans[item] == nil {
+		m.plans[item] = map[string]bool{}
 	}
 	if !m.forced {
-		m.plans[found][m.plan] = true
+		m.plans[item][m.plan] = true
 	}
 }
 
-// compare compares a manifest with the releases. Links and properties without values are only checked in manifests that
-// a plan can have.
+// compare compares a manifest with the releases and records the findings in c.plans. It checks that exactly one release
+// provides each job of an instance group or addon (see resolve), and that the specs declare the properties of jobs (see
+// declared). In a manifest that a plan can have, whose field forced is false, it also checks links and properties
+// without values; see links and unset. A job without a spec is only checked by resolve.
 func (c *comparison) compare(manifest simulation) {
 	m := &manifestCheck{comparison: c, simulation: manifest, complete: true}
 	jobs := m.jobsOf("instance_groups")
@@ -276,7 +310,8 @@ func (c *comparison) compare(manifest simulation) {
 	m.links(append(jobs, m.colocated(addons)...))
 }
 
-// get returns the value at a top-level key of the manifest, or nil if the manifest does not have the key.
+// get returns the value at a top-level key of the manifest, such as "instance_groups". It returns nil if the manifest
+// does not have the key or cannot be decoded.
 func (m *manifestCheck) get(key string) any {
 	item, err := m.GetRaw("/" + key)
 	if err != nil {
@@ -285,8 +320,9 @@ func (m *manifestCheck) get(key string) any {
 	return item
 }
 
-// jobsOf returns the jobs of the list at a key of the manifest, "instance_groups" or "addons", in its order. Their
-// specs are not set; see resolve.
+// jobsOf returns the jobs of the instance groups or addons in the manifest, in its order. key is "instance_groups" or
+// "addons". The field spec of each job is nil; see resolve. Entries that are not mappings are left out, and a missing
+// name is "". The result is nil if there are none.
 func (m *manifestCheck) jobsOf(key string) []*deployedJob {
 	var all []*deployedJob
 	global, _ := m.get("properties").(map[string]any)
@@ -303,7 +339,10 @@ func (m *manifestCheck) jobsOf(key string) []*deployedJob {
 	return all
 }
 
-// colocated returns a copy of each job of an addon for each instance group that the addon applies to.
+// colocated returns the jobs that addons add to instance groups: for each of jobs, which must be those of the
+// manifest's addons, one copy per instance group that the addon applies to. The field group of a copy is the name of
+// the instance group; all other fields, such as spec and path, are those of the job. Of several addons with the same
+// name, the last one decides for the jobs of all. jobs is not modified. The result is nil if there are none.
 func (m *manifestCheck) colocated(jobs []*deployedJob) []*deployedJob {
 	var all []*deployedJob
 	addons := map[string]map[string]any{}
@@ -322,61 +361,67 @@ func (m *manifestCheck) colocated(jobs []*deployedJob) []*deployedJob {
 	return all
 }
 
-// addonApplies reports whether the filters of an addon select an instance group: it matches include, and it does not
-// match exclude. The keys instance_groups, lifecycle and jobs of a filter are evaluated, and must all match. All other
-// keys, such as networks, which the operator chooses, are ignored. A missing filter, and one with ignored keys only,
-// selects every group as include and none as exclude.
+// addonApplies reports whether an addon applies to an instance group, both as mappings from a manifest: the group
+// matches the filter include of the addon, and does not match its filter exclude. A group matches a filter if it
+// matches each of these keys that the filter has: instance_groups, which lists its name; lifecycle, which is its
+// lifecycle, "service" by default; and jobs, which lists the name of at least one of its jobs; the release of a listed
+// job is not compared.
+//
+// All other keys of a filter, such as networks, which the operator chooses, are ignored. A missing filter, and one with
+// ignored keys only, matches every group as include and none as exclude.
 func addonApplies(addon, group map[string]any) bool {
-	matches := func(filter map[string]any) (result, known bool) {
+	matches := func(filter map[string]any) (result, isSet bool) {
 		result = true
 		if names, ok := filter["instance_groups"].([]any); ok {
-			known, result = true, result && slices.Contains(names, group["name"])
+			isSet, result = true, result && slices.Contains(names, group["name"])
 		}
 		if lifecycle, ok := filter["lifecycle"]; ok {
-			known, result = true, result && lifecycle == cmp.Or[any](group["lifecycle"], "service")
+			isSet, result = true, result && lifecycle == cmp.Or[any](group["lifecycle"], "service")
 		}
 		if jobs, ok := filter["jobs"].([]any); ok {
-			known, result = true, result && slices.ContainsFunc(value.Mappings(jobs), func(wanted map[string]any) bool {
+			isSet, result = true, result && slices.ContainsFunc(value.Mappings(jobs), func(wanted map[string]any) bool {
 				return slices.ContainsFunc(value.Mappings(group["jobs"]), func(job map[string]any) bool {
 					return job["name"] == wanted["name"]
 				})
 			})
 		}
-		return result, known
+		return result, isSet
 	}
 	include, _ := addon["include"].(map[string]any)
 	exclude, _ := addon["exclude"].(map[string]any)
 	included, _ := matches(include)
-	excluded, known := matches(exclude)
-	return included && (!known || !excluded)
+	excluded, isSet := matches(exclude)
+	return included && (!isSet || !excluded)
 }
 
-// resolve sets the spec of a job. It reports errors: a job that none or several of the releases have, and one whose
-// release the template names although it was not given or does not have the job. After such a report, the spec of the
-// job is nil and m.complete is false.
+// resolve sets the spec of a job to that of the release that the job names. It reports an error if the author did not
+// pass this release, or if the release does not have the job. For a job whose release is unresolvedRelease, it reports
+// an error because none or several of the releases have the job. After such an error, the spec of the job is nil and
+// m.complete is false.
 func (m *manifestCheck) resolve(job *deployedJob) {
 	name := value.Text(job.manifest["release"])
-	names := value.Convert(m.releases, func(given *release.Release) string { return given.Name })
+	names := value.Convert(m.releases, func(r *release.Release) string { return r.Name })
 	if index := slices.Index(names, name); index >= 0 {
-		given := m.releases[index]
-		if job.spec = given.Job(job.name); job.spec == nil {
+		named := m.releases[index]
+		if job.spec = named.Job(job.name); job.spec == nil {
 			m.complete = false
-			existing := jobNames([]*release.Release{given})
+			existing := jobNames([]*release.Release{named})
 			m.report(diag.Error, job.at("name"), "release-job", "the release %q has no job %q%s; it has %s",
 				name, job.name, diag.Suggest(job.name, existing), diag.Names(existing))
 		}
 		return
 	}
 	m.complete = false
-	owners := value.Convert(m.owners(job.name), func(given *release.Release) string { return given.Name })
+	owners := value.Convert(m.owners(job.name), func(r *release.Release) string { return r.Name })
 	switch {
 	case name != unresolvedRelease:
 		m.report(diag.Error, job.at("release"), "release-job",
-			"job %q is from the release %q, which --release does not give%s; it gives %s",
+			"job %q is from the release %q, which is not one of the releases of --release%s; they are %s",
 			job.name, name, diag.Suggest(name, names), diag.Names(names))
 	case len(owners) == 0:
 		existing := jobNames(m.releases)
-		m.report(diag.Error, job.at("name"), "release-job", "no given release has a job %q%s; the jobs of %s are %s",
+		m.report(diag.Error, job.at("name"), "release-job",
+			"no release of --release contains a job %q%s; the jobs of %s are %s",
 			job.name, diag.Suggest(job.name, existing), diag.Names(names), diag.Names(existing))
 	default:
 		m.report(diag.Error, job.at("name"), "release-several",
@@ -385,11 +430,12 @@ func (m *manifestCheck) resolve(job *deployedJob) {
 	}
 }
 
-// jobNames returns the names of the jobs of releases, in their order. A name may be contained several times.
+// jobNames returns the names of all jobs of the releases, in their order. The result may contain a name several times,
+// and is nil if there are none.
 func jobNames(releases []*release.Release) []string {
 	var names []string
-	for _, given := range releases {
-		for _, job := range given.Jobs {
+	for _, source := range releases {
+		for _, job := range source.Jobs {
 			names = append(names, job.Name)
 		}
 	}

@@ -167,20 +167,21 @@ var _ = Describe("Releases", func() {
 	}
 
 	seed("release-job", postgresql, "  - name: postgres\n    properties", "  - name: postgress\n    properties",
-		"name: postgress", `no given release has a job "postgress"; did you mean "postgres"?`)
+		"name: postgress", `no release of --release contains a job "postgress"; did you mean "postgres"?`)
 	seed("release-job", rabbitmq, "  - name: rabbitmq\n", "  - name: syslog\n  - name: rabbitmq\n", "name: syslog",
-		`no given release has a job "syslog"`)
+		`no release of --release contains a job "syslog"`)
 	seed("release-job", clusterTLS, "- type: replace\n  path: /variables?",
 		"- type: replace\n  path: /instance_groups/name=node/jobs/-\n  value: {name: cluster-8}\n"+
-			"- type: replace\n  path: /variables?", "cluster-8", `no given release has a job "cluster-8"; did you mean`)
+			"- type: replace\n  path: /variables?", "cluster-8",
+		`no release of --release contains a job "cluster-8"; did you mean`)
 	seed("release-job", cluster, "  - name: form-cluster\n    consumes",
 		"  - name: form-cluster\n    release: redis-forge\n    consumes", "name: form-cluster",
 		`the release "redis-forge" has no job "form-cluster"`)
 	seed("release-job", cluster, "  - name: form-cluster\n    consumes",
 		"  - name: form-cluster\n    release: errands\n    consumes", "release: errands",
-		`job "form-cluster" is from the release "errands", which --release does not give`)
+		`job "form-cluster" is from the release "errands", which is not one of the releases of --release`)
 	seed("release-job", mysql, "variables:\n", "addons:\n- name: helpers\n  jobs: [{name: boot-strap}]\nvariables:\n",
-		"boot-strap", `no given release has a job "boot-strap"; did you mean "bootstrap"?`)
+		"boot-strap", `no release of --release contains a job "boot-strap"; did you mean "bootstrap"?`)
 
 	seed("release-property", postgresql, "max_connections: ((", "max_connection: ((", "max_connection:",
 		`job "postgres" has no property "databases.max_connection", and BOSH ignores it; `+

@@ -17,9 +17,9 @@ import (
 	"service-adapter/manifestgen"
 )
 
-// deployments returns the deployments to simulate: each plan without parameters, and with the parameters of each of its
-// examples. A service without plans has one deployment, with an empty plan, and one for each example. The result is
-// never empty.
+// deployments returns the deployments to simulate, in the order of the plans: for each plan, one without parameters and
+// one with the parameters of each of its examples, which are those with the id of the plan. A service without plans has
+// one deployment without parameters and one for each example, all with an empty plan. The result is never empty.
 func (c *player) deployments() []deployment {
 	plans := c.service.Plans
 	if len(plans) == 0 {
@@ -37,10 +37,16 @@ func (c *player) deployments() []deployment {
 	return all
 }
 
-// deployment returns a simulated deployment of a plan with the parameters of a user, which may be nil. Required inputs
-// that have no default and no computed value, and that neither the plan nor the parameters set, get sample values. The
-// field guessed is true then, and also for a service with a provision template, whose outputs are sample values. The
-// arguments are not modified.
+// deployment returns a simulated deployment of a plan with the parameters of a user, which may be nil. Its service is a
+// copy without preconditions; see simulatedService. The arguments are not modified.
+//
+// Missing values are added to the properties of the plan and to the parameters of the result: each required plan input
+// or user input of the provision action that has no default gets a sample value, unless the plan's properties, its
+// provision overrides or the parameters set it, or a computed input of the same name supplies a value. A computed input
+// does so if it overwrites or if its value reads no variable.
+//
+// The field guessed of the result is true if a sample value was added, and always for a service with a provision
+// template, whose outputs are sample values.
 func (c *player) deployment(plan brokerpak.Plan, parameters map[string]any) deployment {
 	action := &c.service.Provision
 	values := value.Merge(parameters, plan.ProvisionOverrides, plan.Properties)
@@ -70,12 +76,16 @@ func (c *player) deployment(plan brokerpak.Plan, parameters map[string]any) depl
 }
 
 // requests returns one or two requests to generate the manifest of a simulated deployment. In the first one, the plan
-// that the broker sends has the instance groups of the manifest template and of ops files that apply to the pak's plan,
-// except those whose properties the definition computes completely. If ops files may add groups that this plan lacks, a
-// second request has a plan with these as well. Both requests have the same releases. These provide all jobs of the
-// definition: a release with the name of the service or, if the author gave releases, those of givenReleases. The
-// others are those of releaseNames and, if the author gave releases, of namedReleases. The releases that the definition
-// requires are not added, because simulatedService removes the requirements.
+// that the broker sends has the instance groups of the manifest template and of the ops files that apply to the pak's
+// plan, except those whose size the definition computes completely. If ops files may add groups that this plan lacks
+// (see groupsOfOps), a second request has a plan with these as well.
+//
+// Otherwise the requests are equal. They contain the plan and the parameters of attempt, the result of the method
+// context, sample credentials of a UAA client, and these releases:
+//   - All jobs of the definition are provided by a release with the name of the service or, if the author passed
+//     releases, by those of deploymentReleases.
+//   - Each further release that the definition mentions has one invented job. Its name is in the result of releaseNames
+//     or, if the author passed releases, of namedReleases.
 func (c *player) requests(attempt deployment) []manifestgen.Request {
 	sample := odb.Sample(attempt.service, &attempt.plan, playInstance)
 	jobs, groups := attempt.service.Provision.Bosh.JobNames(), c.groupsOfOps()
@@ -83,7 +93,7 @@ func (c *player) requests(attempt deployment) []manifestgen.Request {
 	release.Jobs = slices.Compact(slices.Sorted(slices.Values(slices.Concat(release.Jobs, jobs))))
 	names := c.releaseNames()
 	if len(c.releases) > 0 {
-		sample.Deployment.Releases = c.givenReleases(sample.Deployment.Releases[0].Jobs)
+		sample.Deployment.Releases = c.deploymentReleases(sample.Deployment.Releases[0].Jobs)
 		names = append(names, c.namedReleases()...)
 	}
 	for _, name := range names {
@@ -123,8 +133,9 @@ func (c *player) requests(attempt deployment) []manifestgen.Request {
 	return requests
 }
 
-// context returns the context object of a request from Cloud Foundry, with the usual keys and every key that an
-// expression of the provision action reads. The platform is "cloudfoundry", and every other value is "example".
+// context returns the context object of a simulated request from Cloud Foundry: the names and GUIDs of the organization
+// and the space, the name of the instance, and every key of request.context that an expression of the provision action
+// reads and does not compute. The value of platform is "cloudfoundry", and every other value is "example".
 func (c *player) context() map[string]any {
 	context := map[string]any{}
 	keys, _ := c.service.Provision.KeysRead("request.context")
@@ -136,8 +147,10 @@ func (c *player) context() map[string]any {
 	return context
 }
 
-// releaseNames returns the sorted names of the releases that no_downgrade and expressions contain. Those in
-// requires.releases are not included, because simulatedService removes the requirements.
+// releaseNames returns the names of the releases in requires.no_downgrade and in constant arguments of release.version
+// in the expressions of provision and bind, sorted and without duplicates. Those in requires.releases are not included,
+// because simulatedService removes these requirements. The result is empty if there are none. The service must have a
+// bosh section.
 func (c *player) releaseNames() []string {
 	names := slices.Clone(c.service.Provision.Bosh.Requires.NoDowngrade)
 	for _, site := range c.sites() {
@@ -151,8 +164,11 @@ func (c *player) releaseNames() []string {
 	return slices.Compact(names)
 }
 
-// groupsOfOps returns the names of the instance groups that ops files may add, whether or not their conditions are
-// true. A name may be contained several times. Ops files that are not valid YAML are ignored.
+// groupsOfOps returns the names of the instance groups that ops files may add or replace one by one, by operations with
+// paths such as /instance_groups/-, whether or not their conditions are true. Operations on the whole list
+// instance_groups, and those with a path such as /instance_groups?/-, do not count. The result may contain a name
+// several times, and is nil if there are none. Ops files that are not valid YAML are ignored. The service must have a
+// bosh section.
 func (c *player) groupsOfOps() (groups []string) {
 	for _, ops := range c.service.Provision.Bosh.Ops {
 		root, _ := ops.Document.Tree()
@@ -166,14 +182,15 @@ func (c *player) groupsOfOps() (groups []string) {
 	return groups
 }
 
-// An operation is an operation of an ops file that adds or replaces a value.
+// An operation is an operation of an ops file that adds or replaces a value: the path as it is written, such as
+// "/instance_groups/-", and the node of the value.
 type operation struct {
 	path  string
 	added *yaml.Node // the value
 }
 
-// operations returns the operations of an ops file that have a path and a value. It returns nil if the document is not
-// a list.
+// operations returns the operations of an ops file that have a path and a value, in their order. root is the root node
+// of the file and may be nil. The result is nil if root is not a list or if it contains no such operation.
 func operations(root *yaml.Node) []operation {
 	if root == nil || root.Kind != yaml.SequenceNode {
 		return nil
@@ -188,8 +205,9 @@ func operations(root *yaml.Node) []operation {
 	return all
 }
 
-// absoluteReferences returns the absolute CredHub paths that the templates refer to, which an operator would have to
-// allow. A path may be contained several times.
+// absoluteReferences returns the absolute CredHub paths, such as "/ca", to which the BOSH templates refer, and which an
+// operator would have to allow. The key of a reference such as ((/ca.certificate)) is not part of the path. The result
+// may contain a path several times, and is nil if there are none.
 func absoluteReferences(bosh *brokerpak.Bosh) []string {
 	var paths []string
 	for _, document := range bosh.Documents() {
@@ -202,8 +220,9 @@ func absoluteReferences(bosh *brokerpak.Bosh) []string {
 	return paths
 }
 
-// child returns the value of a key of a mapping, or the item of a list that step selects by "name=NAME" or by its
-// index. It returns nil if there is no such node.
+// child returns the node to which one step of a path leads. In a mapping, the step is a key, and the result its value.
+// In a list, the step is "name=NAME", for the entry whose key name has that value, or an index such as "0". The result
+// is nil if there is no such node. node must not be nil.
 func child(node *yaml.Node, step string) *yaml.Node {
 	if node.Kind == yaml.MappingNode {
 		_, item := yamltree.Get(node, step)

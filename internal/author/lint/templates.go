@@ -18,9 +18,9 @@ import (
 
 // templates checks the OpenTofu templates of an action against its inputs and outputs and against the providers of the
 // pak, and adds the findings to c.diags and the files to c.files. It also reports names that a template declares twice,
-// calls of modules, and secrets in commands. Of the provision action, it checks the imports and the outputs as well;
-// see provisionTemplate. name is "provision" or "bind". If a template is not valid HCL, only the findings of
-// hclfile.Inspect, such as syntax errors, are reported.
+// calls of modules, secrets in commands, and misuse of ephemeral variables. For the provision action, it also performs
+// the checks of checkImports and provisionTemplate, of which the latter may add a note to c.notes. name is "provision"
+// or "bind". If a template is not valid HCL, only the findings of hclfile.Inspect, such as syntax errors, are reported.
 func (c *serviceCheck) templates(name string, action *brokerpak.Action) {
 	for _, source := range action.TemplateSources {
 		c.files[source.Pos.File] = true
@@ -50,8 +50,9 @@ func (c *serviceCheck) templates(name string, action *brokerpak.Action) {
 	}
 }
 
-// templatePosition returns the position in the pak for a position in one of the action's templates, whose File is the
-// name of the template. For any other file, it returns the position of the action.
+// templatePosition translates a position in one of the action's OpenTofu templates, whose File is the name of the
+// template, such as "main.tf", to the position in the pak's file that contains it. A line or column of 0 counts as 1.
+// If the action has no template with this name, templatePosition returns the position of the action.
 func templatePosition(action *brokerpak.Action, pos diag.Pos) diag.Pos {
 	source, ok := action.TemplateSources[pos.File]
 	if !ok {
@@ -60,8 +61,9 @@ func templatePosition(action *brokerpak.Action, pos diag.Pos) diag.Pos {
 	return source.At(max(pos.Line, 1), max(pos.Column, 1))
 }
 
-// hclVariables reports as errors variables that a template declares or uses although the action has no such input. name
-// is that of the action in messages.
+// hclVariables adds an error to c.diags for each variable that the parsed template module declares, or uses as var.NAME
+// without a declaration, although the action has no input of that name. name is that of the action in messages:
+// "provision" or "bind".
 func (c *serviceCheck) hclVariables(name string, action *brokerpak.Action, module *hclfile.Module) {
 	inputs := action.InputNames()
 	for _, variable := range value.Keys(module.Variables) {
@@ -80,8 +82,10 @@ func (c *serviceCheck) hclVariables(name string, action *brokerpak.Action, modul
 	}
 }
 
-// hclOutputs reports as errors outputs that only the definition or only the template declares, and a declaration of the
-// status output. An output of provision.bosh may be declared as well. name is that of the action in messages.
+// hclOutputs adds an error to c.diags for each output that the action declares but the parsed template module lacks,
+// unless provision.bosh has it, and for each output of the template that the action does not declare. It is also an
+// error if the action declares the output "status", which a template may have without a declaration. name is that of
+// the action in messages: "provision" or "bind".
 func (c *serviceCheck) hclOutputs(name string, action *brokerpak.Action, module *hclfile.Module) {
 	var declared []string
 	for _, output := range action.Outputs {
@@ -109,8 +113,8 @@ func (c *serviceCheck) hclOutputs(name string, action *brokerpak.Action, module 
 	}
 }
 
-// providers reports as errors providers that a template uses although the pak does not contain them. Those that are
-// built into OpenTofu are not reported.
+// providers adds an error to c.diags for each provider that the parsed template module uses although the pak does not
+// contain it, in any version. Providers that are built into OpenTofu are not reported.
 func (c *serviceCheck) providers(action *brokerpak.Action, module *hclfile.Module) {
 	addresses := map[string]bool{}
 	for _, binary := range c.pak.Manifest.Binaries {
@@ -127,8 +131,9 @@ func (c *serviceCheck) providers(action *brokerpak.Action, module *hclfile.Modul
 	}
 }
 
-// modules reports calls of modules. A pak cannot contain modules: those in a directory do not exist, which is an
-// error, and OpenTofu would have to fetch others on the broker's machine, which is a warning.
+// modules adds a finding to c.diags for each call of a module in the parsed template. A pak cannot contain modules. A
+// call of a module in a directory (./ or ../) is an error, because that directory does not exist. Any other call is a
+// warning, because OpenTofu would have to download the module on the broker's machine.
 func (c *serviceCheck) modules(action *brokerpak.Action, module *hclfile.Module) {
 	for _, name := range value.Keys(module.Calls) {
 		call := module.Calls[name]
@@ -148,10 +153,14 @@ func (c *serviceCheck) modules(action *brokerpak.Action, module *hclfile.Module)
 }
 
 // provisionTemplate checks a provision template against the secrets and the inputs of the service, and adds the
-// findings to c.diags. It is an error if the template uses an input with the value of a secret, and if a sensitive
-// output, which is stored as a secret, has the name of another secret or one that a secret cannot have. If the service
-// has a bosh section, any other output with the name of an input is a warning. provisionTemplate adds a note to c.notes
-// if plans cannot have the errand that applies the template.
+// findings to c.diags. It is an error if the template declares or uses an input whose value a secret of the bosh
+// section has. A sensitive output is stored as a secret. It is therefore an error if its name is that of a secret of
+// the bosh section, or if its name ends with a hyphen and a number, such as "password-2". If the service has a bosh
+// section, an output with the name of an input is a warning, whether or not it is sensitive, unless one of these errors
+// was added for it.
+//
+// provisionTemplate adds a note to c.notes if plans cannot have the errand that applies the template, because the
+// manifest needs an output of it.
 func (c *serviceCheck) provisionTemplate(action *brokerpak.Action, module *hclfile.Module) {
 	var secrets []string
 	if action.Bosh != nil {
@@ -184,16 +193,16 @@ func (c *serviceCheck) provisionTemplate(action *brokerpak.Action, module *hclfi
 	}
 }
 
-// isNumbered reports whether a name ends with a hyphen and a number, which the adapter appends to the name of a
-// secret when its value changes.
+// isNumbered reports whether a name ends with a hyphen and a number, such as "password-2". The adapter appends such a
+// number to the name of a secret when its value changes.
 func isNumbered(name string) bool {
 	base := strings.TrimRight(name, "0123456789")
 	return base != name && strings.HasSuffix(base, "-")
 }
 
-// secretInTemplate reports as an error that a template uses the input with the value of a secret. After the first
-// request only CredHub has that value, so that the adapter could not apply the template again. A secret that is not the
-// value of an input is not checked.
+// secretInTemplate adds an error to c.diags if the parsed provision template module declares or uses the input whose
+// value the secret has. After the first request only CredHub has that value, so that the adapter could not apply the
+// template again. A secret whose value is not that of an input is not checked.
 func (c *serviceCheck) secretInTemplate(action *brokerpak.Action, module *hclfile.Module, secret brokerpak.Secret) {
 	if secret.Input == "" {
 		return
@@ -204,24 +213,27 @@ func (c *serviceCheck) secretInTemplate(action *brokerpak.Action, module *hclfil
 	}
 	if used {
 		c.diags.Errorf(templatePosition(action, pos), "secret-in-template",
-			"var.%s is the value of secret %q, which later requests do not know; the provision template cannot use it",
+			"var.%s is the value of secret %q, which later requests cannot read; the provision template cannot use it",
 			secret.Input, secret.Name)
 	}
 }
 
-// provisioned returns sample values for the declared outputs of a provision template, in place of a run of OpenTofu.
-// It never returns an error.
+// provisioned returns the result of a simulated run of OpenTofu: sample values for the outputs that the service of the
+// request declares for its provision template, and the names of the sensitive outputs. It ignores the other arguments
+// and never returns an error.
 func (c *player) provisioned(_ context.Context, request provision.Request, _ bool) (*provision.Result, error) {
 	return &provision.Result{
 		Outputs: odb.SampleOutputs(request.Service), Sensitive: c.provision.SensitiveOutputs,
 	}, nil
 }
 
-// checkImports checks that the resources, attributes and inputs to which the import keys of a provision action refer
-// exist, and adds the findings to c.diags: the errors of importedResources and checkImportParameter, an error for a
-// mapping to something else than the bare name of an attribute, and a warning for a tf_attribute of a resource that the
-// template does not have. The checks of checkImportedTemplate are only performed if all resources to import exist. If
-// the action has no import inputs, only checkImportSkips is performed.
+// checkImports checks the import keys of a provision action against the parsed template module and adds the findings to
+// c.diags. It always performs checkImportSkips. If the action has import inputs, it also adds these findings:
+//   - those of importedResources, and those of checkImportedTemplate if all resources to import exist
+//   - those of checkImportParameter for each entry of import_parameter_mappings and import_parameters_to_add
+//   - an error for an entry of import_parameter_mappings whose tf_variable is empty or contains a dot
+//   - a warning for a tf_attribute of a user input, such as "aws_instance.web.id", whose resource the template does not
+//     have; a tf_attribute with fewer than three dotted parts is not checked
 func checkImports(c *serviceCheck, action *brokerpak.Action, module *hclfile.Module) {
 	checkImportSkips(c, action)
 	if len(action.ImportInputs) == 0 {
@@ -251,8 +263,10 @@ func checkImports(c *serviceCheck, action *brokerpak.Action, module *hclfile.Mod
 	}
 }
 
-// importedResources returns the addresses of the resources to import that the template contains. It reports the others,
-// and import inputs without a name, as errors.
+// importedResources returns the addresses, such as "aws_instance.web", of the action's resources to import that the
+// parsed template module contains, in the order of the import inputs. It adds an error to c.diags for each resource
+// that the template lacks, and for each import input without a field_name; the latter does not affect the result. The
+// result is nil if there are no such resources.
 func importedResources(c *serviceCheck, action *brokerpak.Action, module *hclfile.Module) []string {
 	var addresses []string
 	for _, input := range action.ImportInputs {
@@ -272,8 +286,8 @@ func importedResources(c *serviceCheck, action *brokerpak.Action, module *hclfil
 
 // checkImportedTemplate adds findings to c.diags: those of hclfile.CheckImport about resources that cannot be imported
 // and about parts of the template that an import loses, and a warning for each path in import_parameters_to_add and
-// import_parameters_to_delete that does not begin with the address of an imported resource. The addresses, "type.name",
-// must be those of all resources that the action imports.
+// import_parameters_to_delete that does not begin with the address of an imported resource. addresses, such as
+// "aws_instance.web", must be those of all resources that the action imports.
 func checkImportedTemplate(c *serviceCheck, action *brokerpak.Action, addresses []string) {
 	for _, entry := range action.ImportParametersToAdd {
 		checkImportPath(c, entry.TFVariable, "import_parameters_to_add", addresses,
@@ -289,8 +303,8 @@ func checkImportedTemplate(c *serviceCheck, action *brokerpak.Action, addresses 
 	}
 }
 
-// checkImportPath warns about a path that does not begin with the address of an imported resource. list is the key that
-// contains the path.
+// checkImportPath adds a warning to c.diags, at pos, unless path has the form TYPE.NAME.ATTRIBUTE, where TYPE.NAME is
+// one of addresses, the addresses of the imported resources. list is the key that contains the path, for the message.
 func checkImportPath(c *serviceCheck, path, list string, addresses []string, pos diag.Pos) {
 	if !slices.ContainsFunc(addresses, func(address string) bool { return strings.HasPrefix(path, address+".") }) {
 		c.diags.Warnf(pos, "import",
@@ -299,8 +313,9 @@ func checkImportPath(c *serviceCheck, path, list string, addresses []string, pos
 	}
 }
 
-// checkImportParameter reports as an error an entry of a mapping or addition whose parameter_name is not a valid
-// expression or uses a variable that is not an input.
+// checkImportParameter adds an error to c.diags if the parameter_name of an entry of import_parameter_mappings or
+// import_parameters_to_add is empty or is not a valid expression. Otherwise it adds an error for each variable in the
+// expression that is not an input of the action.
 func checkImportParameter(c *serviceCheck, action *brokerpak.Action, entry hclfile.Mapping) {
 	pos := c.positions.value(entry.Pos, "parameter_name")
 	names, err := hclfile.ParameterVariables(entry)
@@ -317,7 +332,9 @@ func checkImportParameter(c *serviceCheck, action *brokerpak.Action, entry hclfi
 	}
 }
 
-// checkImportSkips warns about a tf_attribute_skip that is not the name of an input.
+// checkImportSkips adds a warning to c.diags for each tf_attribute_skip of a user input that is not the name of an
+// input of the action. tf_attribute is then not skipped, unless the plan or the operator sets a value of that name
+// nevertheless.
 func checkImportSkips(c *serviceCheck, action *brokerpak.Action) {
 	inputs := action.InputNames()
 	for _, input := range action.UserInputs {

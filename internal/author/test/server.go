@@ -22,7 +22,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A server is the program of a case, with the directory and the environment in which the commands of the case run.
+// A server is the program of a case, such as the database that bindings use, with the directory and the environment for
+// all shell commands of the case. A case without a program also has a server, because its commands need the directory
+// and the environment; program is nil then, and also in a server of sampleServer, which does not run.
 type server struct {
 	shell.Runner
 
@@ -36,11 +38,17 @@ const (
 	pollEvery   = 50 * time.Millisecond
 )
 
-// startServer creates dir, starts the program there and waits until it is ready. If the case has no program, it only
-// creates the directory. The environment consists of a few variables of the author, of the program's ports, and of
-// TESTS, which is the directory that contains the file of the case. It returns an error if dir cannot be created, if
-// there is no free port, if the program cannot be started, ends, or is not ready in time, or if r.ctx ends; the program
-// does not run then. The caller must stop the server unless there is an error.
+// startServer creates dir, starts the program of config there, with its output in the file "log", and waits until it is
+// ready, at most for config.ReadyTimeout, or 2 minutes if that is 0. If the case has no program, it only creates the
+// directory and reserves no ports; the result then serves to run commands. The environment of all commands consists of
+// PATH, HOME, TMPDIR, LANG and USER of the author, as far as they are set, a variable with a free port of 127.0.0.1 for
+// each name in config.Ports, and TESTS, which is testsDir, the absolute path of the directory that contains the file of
+// the case.
+//
+// startServer returns an error if dir cannot be created, if no port is free, if the program cannot be started, ends, or
+// is not ready in time, or if r.ctx ends before it is ready. Without a program, the end of r.ctx is not noticed. The
+// program does not run then, and the result must not be used. The caller must stop the server unless startServer
+// returns an error.
 func (r *run) startServer(config Server, dir, testsDir string) (*server, error) {
 	s := &server{Runner: shell.Runner{Dir: dir, Env: []string{"TESTS=" + testsDir}}, ports: map[string]int{}}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LANG", "USER"} {
@@ -61,7 +69,7 @@ func (r *run) startServer(config Server, dir, testsDir string) (*server, error) 
 		listener, err := (&net.ListenConfig{}).Listen(r.ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			closeAll()
-			return nil, fmt.Errorf("looking for a free port: %w", err)
+			return nil, fmt.Errorf("finding a free port: %w", err)
 		}
 		listeners = append(listeners, listener)
 		address, _ := listener.Addr().(*net.TCPAddr)
@@ -80,9 +88,11 @@ func (r *run) startServer(config Server, dir, testsDir string) (*server, error) 
 	return s, nil
 }
 
-// await runs the command ready until it succeeds; "" succeeds at once. It returns an error, which contains what the
-// program and the last run of ready printed, if the program ends first, if ctx ends, or after the timeout. The program
-// keeps running after an error.
+// await runs the shell command ready repeatedly until it succeeds; "" succeeds at once. It returns an error, which
+// contains the output of the program and of a failed run of ready, if the program ends before ready succeeds, if ctx
+// ends, or after the timeout. A run of ready that has not ended is killed in the last two cases; the end of the program
+// is noticed only after a run. The error does not wrap that of ctx. The program, unless it has ended, keeps running
+// after an error. The case must have a program.
 func (s *server) await(ctx context.Context, ready string, timeout time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -107,14 +117,15 @@ func (s *server) await(ctx context.Context, ready string, timeout time.Duration)
 	}
 }
 
-// notReady returns an error with a reason, followed by the output of the program and by the failure of ready.
+// notReady returns an error with a reason, such as "the server was not ready after 2m0s", followed by the end of the
+// program's output, or "nothing", and by failure, the text of the error of the command ready.
 func (s *server) notReady(reason, failure string) error {
 	printed := cmp.Or(s.program.Printed(), "nothing")
 	return fmt.Errorf("%s\nstart printed:\n%s\nready failed:\n%s", reason, printed, failure)
 }
 
-// exitText describes how a program ended. err is the error of exec.Cmd.Wait; nil, for a program that succeeded, gives
-// "exit status 0".
+// exitText describes how a program ended, for a message, such as "exit status 1" or "signal: killed". err is the error
+// of exec.Cmd.Wait; nil, for a program that succeeded, results in "exit status 0".
 func exitText(err error) string {
 	if err == nil {
 		return "exit status 0"
@@ -122,9 +133,9 @@ func exitText(err error) string {
 	return err.Error()
 }
 
-// stop ends the program, if there is one, and waits for its end. A program that has not ended after stopsWithin is
-// killed, and so are the processes that the program leaves in its process group. stop must be called only once, also if
-// the program has ended by itself.
+// stop sends SIGTERM to the process group of the program and waits for the program to end. After stopsWithin, it kills
+// the program. It also kills all processes that remain in the group. It does nothing if the case has no program. With a
+// program, stop must be called exactly once, also if the program has ended by itself.
 func (s *server) stop() {
 	if s.program != nil {
 		s.program.Stop(stopsWithin)
@@ -135,9 +146,11 @@ func (s *server) stop() {
 // in its directory.
 var placeholder = regexp.MustCompile(`<(port|file) ([^<>]+)>`)
 
-// resolve returns a copy of a tree in which the placeholders are replaced. A value that consists of a port alone
-// becomes an integer. It adds each value that it inserts to the masks replaced, with the text of the placeholder as its
-// label. It returns an error with all reasons if ports or files do not exist.
+// resolve returns a copy of a YAML tree with the placeholders "<port NAME>" and "<file PATH>" replaced, in values and
+// in keys, by a port of the server and by the content of a file in its directory. A value that consists of one port
+// placeholder becomes an integer. resolve registers each inserted value in the masks replaced, which must not be nil,
+// so that masks.apply replaces it by the placeholder again. If ports do not exist or files cannot be read, it returns
+// an error with all reasons; the tree must not be used then. node is not modified.
 func (s *server) resolve(node *yaml.Node, replaced masks) (resolved *yaml.Node, err error) {
 	copied := *node
 	copied.Content = nil
@@ -157,9 +170,9 @@ func (s *server) resolve(node *yaml.Node, replaced masks) (resolved *yaml.Node, 
 	return &copied, err
 }
 
-// placeholderValue returns the port with a name, or the content of the file with that name in the directory of the
-// server, depending on kind: "port" or "file". It returns an error if there is no such port or if the file cannot be
-// read.
+// placeholderValue returns the text that replaces a placeholder. For the kind "port", it is the number of the server's
+// port with this name. For the kind "file", it is the content of the file at this path relative to the directory of the
+// server. placeholderValue returns an error if the server has no such port or if the file cannot be read.
 func (s *server) placeholderValue(kind, name string) (string, error) {
 	if kind == "file" {
 		text, err := os.ReadFile(filepath.Join(s.Dir, name))
@@ -171,18 +184,21 @@ func (s *server) placeholderValue(kind, name string) (string, error) {
 	return strconv.Itoa(s.ports[name]), nil
 }
 
-// masks maps texts that differ from run to run, such as secrets and ports, to the labels that replace them in outcomes.
+// masks maps texts that differ from run to run, such as secrets and ports, to the labels that replace them in outcomes
+// and messages, such as "<secret admin>". Nil masks replace no text, and their method add must not be called.
 type masks map[string]string
 
-// add makes apply replace a text by a label in angle brackets. An empty text is ignored.
+// add registers a text, so that apply replaces it by the label in angle brackets. A label that was registered for the
+// same text is replaced. An empty text is ignored.
 func (m masks) add(text, label string) {
 	if text != "" {
 		m[text] = "<" + label + ">"
 	}
 }
 
-// apply returns a value in which the texts are replaced, longer ones first. A number is replaced only if it equals a
-// port. The mappings and lists of the argument may be modified.
+// apply returns a deep copy of a value. Registered texts are replaced by their labels wherever they occur in strings,
+// longer texts first. Keys of mappings are kept. An integer is replaced only if it equals a registered port. nil
+// results in nil.
 func (m masks) apply(item any) any {
 	texts := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
 		return cmp.Or(len(b)-len(a), strings.Compare(a, b))

@@ -17,9 +17,10 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Backend is an OpenTofu state backend that supports workspaces. Type is its name in OpenTofu. Config is the content
-// of a -backend-config file, so it may contain secrets; a nil Config is empty. The methods do not change Config. The
-// zero Backend is not usable, and Check rejects it.
+// A Backend is the configuration of an OpenTofu state backend that supports workspaces. Type is its name in OpenTofu,
+// such as "pg". Config contains the settings of that backend under OpenTofu's names, the content of a -backend-config
+// file, so it may contain secrets; a nil Config has no settings. The methods do not change Config. The zero Backend is
+// not usable, and Check rejects it.
 type Backend struct {
 	Type   string
 	Config map[string]any
@@ -48,7 +49,9 @@ const (
 // typePattern matches the name of a backend, which becomes part of a configuration file.
 const typePattern = `^[a-z][a-z0-9_]*$`
 
-// Local returns the backend that stores all states as files in subdirectories of one directory. Nothing is created.
+// Local returns the backend of the type local that stores all states as files below the directory dir, those of
+// workspaces in dir/workspaces. dir should be absolute; Check rejects a relative one. Local creates no files or
+// directories.
 func Local(dir string) Backend {
 	return Backend{Type: LocalType, Config: map[string]any{
 		localPath:         filepath.Join(dir, "default.tfstate"),
@@ -56,9 +59,9 @@ func Local(dir string) Backend {
 	}}
 }
 
-// WithDefaults returns a copy of the backend, with its own Config, with values for settings that the engine needs and
-// that Config does not contain. These are settings of s3: use_lockfile is true unless there is a dynamodb_table, and
-// max_retries is 3.
+// WithDefaults returns a copy of the backend whose Config is a new map, never nil, with additional settings that the
+// engine needs. A setting that Config contains is never changed, even if it is null or empty. Only s3 gets additional
+// settings: use_lockfile is true unless Config contains a dynamodb_table, and max_retries is 3.
 func (b Backend) WithDefaults() Backend {
 	b.Config = value.Merge(b.Config)
 	if b.Type != S3Type {
@@ -74,12 +77,14 @@ func (b Backend) WithDefaults() Backend {
 	return b
 }
 
-// Check returns an error if the adapter cannot use the backend: if the type is not a valid name or is a type without
-// workspaces (http, remote or cloud), if s3 has neither a dynamodb_table nor a use_lockfile that is true, or if the
-// directory of the local backend is not an absolute path or not writable. The backend must have the settings of
-// WithDefaults. A type that this package does not know passes.
+// Check returns an error if the adapter cannot use the backend: if the type is empty or not a valid name, if it is a
+// type without workspaces (http, remote or cloud), or if s3 has neither a dynamodb_table that is not null nor a
+// use_lockfile that is true. For local it returns an error if the directory of the workspaces is missing in Config, is
+// not an absolute path, or cannot be created or written to. The backend must have the settings of WithDefaults. A type
+// that this package does not know passes, and the settings of other types are not checked.
 //
-// Check creates the directory of the local backend if it is missing. It does not connect to servers.
+// Check creates the directory of the workspaces of the local backend, with its parents, if it does not exist. It does
+// not connect to servers.
 func (b Backend) Check() error {
 	switch {
 	case !regexp.MustCompile(typePattern).MatchString(b.Type):
@@ -104,25 +109,26 @@ func (b Backend) Check() error {
 	return nil
 }
 
-// CheckExists returns an error if the directory of the local backend does not exist or cannot be inspected. An
-// operation that searches it would conclude that a state does not exist, although the directory may have been renamed,
-// or not restored or mounted. CheckExists returns nil for other backends, and if Config has no such directory.
+// CheckExists returns an error if the directory of the workspaces of the local backend does not exist or cannot be
+// inspected. An operation that searches it would conclude that a state does not exist, although the directory may have
+// been renamed, or not restored or mounted. CheckExists creates and changes no files. It returns nil for other
+// backends, and if Config has no such directory.
 func (b Backend) CheckExists() error {
 	dir := b.Directory()
 	if dir == "" {
 		return nil
 	}
 	if _, err := os.Stat(dir); err != nil {
-		return fmt.Errorf("using state directory %q: it was never used, or was not restored: %w; "+
-			"set state.config.dir to the directory that has the states; "+
-			"`service-adapter prepare` makes a new one",
+		return fmt.Errorf("using state directory %q: it has never been used, or was not restored: %w; set "+
+			"state.config.dir to the directory that contains the states; `service-adapter prepare` creates a new one",
 			filepath.Dir(dir), err)
 	}
 	return nil
 }
 
-// Directory returns the directory that contains the workspaces of the local backend. It returns "" for any other
-// backend, and if Config has no such directory.
+// Directory returns the directory that contains the workspaces of the local backend, the setting workspace_dir, as it
+// is in Config. It is absolute if Check accepts the backend. Directory returns "" for any other backend, and if Config
+// has no such setting or the setting is not a string.
 func (b Backend) Directory() string {
 	if b.Type != LocalType {
 		return ""
@@ -131,19 +137,24 @@ func (b Backend) Directory() string {
 	return dir
 }
 
-// LocksOutliveProcess reports whether a lock of a state can outlive the process that took it. Locks of pg end with the
-// connection, and locks of local with the process.
+// LocksOutliveProcess reports whether a lock of a state can outlive the process that took it. It returns false for pg,
+// whose locks end with the connection, and for local, whose locks end with the process. It returns true for all other
+// types, including unknown ones.
 func (b Backend) LocksOutliveProcess() bool { return b.Type != LocalType && b.Type != PostgresType }
 
-// HidesLockHolder reports whether OpenTofu describes the process that failed to get a lock instead of its holder. This
-// is the case for pg.
+// HidesLockHolder reports whether OpenTofu's error about a held lock describes the process that failed to get the lock
+// instead of the lock's holder. It returns true for pg, and false for all other types.
 func (b Backend) HidesLockHolder() bool { return b.Type == PostgresType }
 
-// UsesLockfile reports whether the backend is s3 with locks in the bucket, which OpenTofu supports since version 1.10.
+// UsesLockfile reports whether the backend is s3 with locks in the bucket, that is with the setting use_lockfile equal
+// to true, which OpenTofu supports since version 1.10. An absent setting counts as false, although WithDefaults may set
+// it.
 func (b Backend) UsesLockfile() bool { return b.Type == S3Type && b.Config[s3Lockfile] == true }
 
-// ConfigFile returns the content of the -backend-config file, which contains the settings in clear text. It returns an
-// error if a setting cannot be represented in JSON.
+// ConfigFile returns the content of the -backend-config file: the settings in clear text as an indented JSON object, in
+// which template sequences such as "${" are escaped for OpenTofu. For a nil Config it returns "null"; WithDefaults
+// replaces a nil Config by an empty one. ConfigFile writes no file. It returns "" and an error if a setting cannot be
+// represented in JSON.
 func (b Backend) ConfigFile() (string, error) {
 	// Each setting is on its own line, because OpenTofu shows the line of an invalid setting in its error.
 	text, err := json.MarshalIndent(b.Config, "", "  ")
@@ -154,8 +165,9 @@ func (b Backend) ConfigFile() (string, error) {
 	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(string(text)), nil
 }
 
-// ensureWritable creates a directory with mode 0700, and its parents, if it is missing. It does not change the mode of
-// an existing one. It returns an error if the directory cannot be created or this process cannot create files in it.
+// ensureWritable creates the directory dir with mode 0700, and its missing parents, if it does not exist. It does not
+// change the mode of an existing one. It returns an error if the directory cannot be created, if the path is not a
+// directory, or if this process lacks the permission to create files in it. It creates no file to check that.
 func ensureWritable(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -167,13 +179,13 @@ func ensureWritable(dir string) error {
 	return nil
 }
 
-// Store returns access to the states of the backend without OpenTofu, or nil if only OpenTofu can access them. Only
-// local and pg have a store. env is the environment of OpenTofu; nil means that it is empty. Store does not connect to
-// a server.
+// Store returns access to the states of the backend without OpenTofu, or a nil Store if only OpenTofu can access them.
+// Only local and pg have a store. env contains the environment variables of OpenTofu by name; nil means none. Store
+// does not connect to a server and does not access the states.
 //
-// For pg the result is nil if a variable in env begins with PG, because it may configure OpenTofu's connection, and if
-// statestore.Postgres does not support Config or the environment of this process. For local it is nil if Config has no
-// directory.
+// For pg the result is nil if the name of a variable in env begins with PG, because it may configure OpenTofu's
+// connection, or if statestore.Postgres does not support Config or the environment of this process. For local it is nil
+// if Config has no directory.
 func (b Backend) Store(env map[string]string) statestore.Store {
 	if dir := b.Directory(); dir != "" {
 		return statestore.Local(dir)

@@ -21,9 +21,11 @@ import (
 // newer backup.
 const backupFormat = "1.0"
 
-// A backupLine is one line of a backup, which is a JSON object. The first line contains the format. Each following
-// line contains an entry and its state in the form in which the engine stores states, which is encrypted if a key is
-// configured. The last line contains the number of entries and the digest of all lines before it.
+// A backupLine is one line of a backup file, which is a JSON object followed by a line feed. The first line contains
+// only the version of the format. Each following line describes one binding or instance: the fields of its Entry, and
+// its state in the form in which the engine stores states, which is encrypted if a key is configured. The last line
+// contains the number of these entries and the SHA-256 digest of all lines before it, in hexadecimal. The zero value is
+// the empty object, which is not a valid line of a backup.
 type backupLine struct {
 	Format string `json:"format_version,omitempty"`
 	*Entry
@@ -32,13 +34,18 @@ type backupLine struct {
 	Digest  string          `json:"sha256,omitempty"`
 }
 
-// Export writes a backup of all bindings and instances in the state backend. It returns the number of states in the
-// backup, and the entries whose states cannot be read, which the backup does not contain. An unreadable record alone
-// does not exclude a state. The states are encrypted only if the engine has a key; otherwise the backup contains
-// secrets in clear text. progress may be nil; see Progress.
+// Export writes to the writer a backup of all bindings and instances in the state backend, in the form that ReadBackup
+// reads. It returns the number of states in the backup, and the entries whose states cannot be read, which the backup
+// does not contain; unreadable is nil if all can be read. A state whose record alone is unreadable is in the backup.
+// The states are encrypted only if the engine has a key; otherwise the backup contains secrets in clear text. progress
+// is called after each state, and may be nil. Export reads the states like Manager.Walk: it may delete empty workspaces
+// and restore incomplete state files of the backend local, and waits for a running command only if that holds the lock
+// of such a state.
 //
 // Export returns an error if no pak has a usable OpenTofu, if the workspaces cannot be listed, if a state cannot be
 // encrypted, if writing fails or if the context ends. The written backup is then incomplete, and ReadBackup rejects it.
+// count and unreadable then cover only the workspaces that were visited, including the one whose state could not be
+// written.
 func Export(
 	ctx context.Context, m *Manager, to io.Writer, progress Progress,
 ) (count int, unreadable []Stored, err error) {
@@ -72,8 +79,10 @@ func Export(
 	return count, unreadable, err
 }
 
-// EmptyBackup reports whether a file is empty or is a backup without entries, so that replacing it loses no data. It
-// returns false for a backup that is cut off, for other files, and if the file cannot be read.
+// EmptyBackup reports whether the content of a file, read from file, is empty or is a backup without entries, so that
+// replacing the file loses no data. It returns false for a backup with entries, for one whose last line is cut off, for
+// any other content, and if reading fails. It reads at most 4096 bytes, and returns false if there are that many or
+// more, because a backup without entries has two short lines. It does not verify the digest.
 func EmptyBackup(file io.Reader) bool {
 	const maxSize = 1 << 12 // bytes; a backup without entries has two short lines
 	text, err := io.ReadAll(io.LimitReader(file, maxSize))
@@ -90,9 +99,10 @@ func EmptyBackup(file io.Reader) bool {
 		first.Format != "" && last.Digest != "" && last.Entries == 0
 }
 
-// A Backup is a backup file that ReadBackup has verified: it is complete and its states can be decrypted. It does not
-// keep the states in memory: RestoreWorkspace reads them from the file, which the caller must keep open as long as it
-// calls that method.
+// A Backup is a backup file that ReadBackup has verified: it is complete and its states can be decrypted. It contains
+// the entries of the file and the positions of their lines, and does not keep the states in memory: RestoreWorkspace
+// reads them from the file, which the caller must keep open as long as it calls that method. The zero Backup has no
+// entries and no file, so only a Backup that ReadBackup returned can be restored.
 type Backup struct {
 	// Entries are the entries in the order of the file. Their states and records are nil.
 	Entries []Stored
@@ -103,16 +113,23 @@ type Backup struct {
 	lines map[string]lineRange
 }
 
-// A lineRange is the position of a line in a file, in bytes.
+// A lineRange is the position of a line in a backup file: its offset from the start of the file, and its size with the
+// line feed at its end, both in bytes. The zero value is the position of no line.
 type lineRange struct{ offset, size int64 }
 
 // errCutOff means that a backup file has no last line with a digest.
-var errCutOff = errors.New("the file is cut off, or is no backup: it does not end with the digest of its lines")
+var errCutOff = errors.New("the file is truncated or is not a backup: it does not end with the digest of its lines")
 
-// ReadBackup reads a backup of this size to its end, verifies it and decrypts its states with the keys of the engine.
-// It changes nothing. It returns an error if the file cannot be read, is not a backup, is cut off, was modified, has a
-// newer format, contains a workspace twice, or contains a state that cannot be decrypted or belongs to another binding
-// or instance. Where possible, the error names the line.
+// ReadBackup reads a backup file to its end, verifies it and decrypts its states with the current and the old keys of
+// the engine. size must be the size of the whole file in bytes. ReadBackup changes nothing. The returned Backup keeps
+// the engine and the file, which must stay open, because the states are read again when they are restored.
+//
+// ReadBackup returns nil and an error if the file cannot be read, is empty, is not a backup, is cut off, does not match
+// the digest and the number of entries in its last line, or has a format version other than 1.x. It also returns an
+// error if a line between the first and the last contains no entry, if an entry has the name of a workspace that occurs
+// twice, that the adapter did not choose, or that contradicts the kind of the entry, and if a state is empty, cannot be
+// decrypted, is in clear text although the engine requires encryption, or has a readable record of another binding or
+// instance. An error of a single line names its number.
 func ReadBackup(engine *workspace.Engine, file io.ReaderAt, size int64) (*Backup, error) {
 	backup := &Backup{engine: engine, file: file, lines: map[string]lineRange{}}
 	digest := sha256.New()
@@ -131,7 +148,8 @@ func ReadBackup(engine *workspace.Engine, file io.ReaderAt, size int64) (*Backup
 		case err != nil:
 		case number == 1:
 			if major, _, _ := strings.Cut(line.Format, "."); major != "1" {
-				err = fmt.Errorf("it is no backup, or has the format_version %q of a newer adapter; this one reads %s",
+				err = fmt.Errorf("it is not a backup, or has the format_version %q of a newer adapter; "+
+					"this adapter reads %s",
 					line.Format, backupFormat)
 			}
 		case line.Digest != "":
@@ -152,9 +170,11 @@ func ReadBackup(engine *workspace.Engine, file io.ReaderAt, size int64) (*Backup
 	}
 }
 
-// add adds the entry of a line at this position to the backup. It returns an error if the line contains no entry, if
-// the workspace is already in the backup or was not named by the adapter, or if its state cannot be decrypted or
-// belongs to another binding or instance.
+// add adds the entry of a line to the backup; position is the range of bytes of that line in the file. add decrypts the
+// state to verify it, and does not keep it. It returns an error, and leaves the backup unchanged, if the line contains
+// no entry, if the workspace is already in the backup, if the name of the workspace was not chosen by the adapter or
+// contradicts the kind of the entry, if the state is empty, cannot be decrypted or is in clear text although the engine
+// requires encryption, or if its record is readable and names another binding or instance.
 func (b *Backup) add(line backupLine, position lineRange) error {
 	if line.Entry == nil {
 		return errors.New("it has neither an entry nor a digest")
@@ -169,14 +189,15 @@ func (b *Backup) add(line backupLine, position lineRange) error {
 		return fmt.Errorf("%s %s: %w", entry.Kind, entry.ID, err)
 	}
 	if record, err := DecodeRecord(state.Record); err == nil && Workspace(record.KindAndID()) != entry.Workspace {
-		return fmt.Errorf("%s %s: its state is that of another one", entry.Kind, entry.ID)
+		return fmt.Errorf("%s %s: its state belongs to another binding or instance", entry.Kind, entry.ID)
 	}
 	b.Entries, b.lines[entry.Workspace] = append(b.Entries, Stored{Entry: entry}), position
 	return nil
 }
 
-// state reads and decrypts the state of a workspace that the backup contains. It returns an error if the file can no
-// longer be read or was changed since ReadBackup, so that the state cannot be decoded or decrypted.
+// state reads the state of the workspace with this name from the file and decrypts it. It returns nil and an error if
+// the backup does not contain the workspace, if the file can no longer be read, or if the file was changed since
+// ReadBackup so that the state cannot be decoded or decrypted. A change that keeps the line valid is not detected.
 func (b *Backup) state(name string) (*statestore.State, error) {
 	position := b.lines[name]
 	text := make([]byte, position.size)
@@ -191,16 +212,25 @@ func (b *Backup) state(name string) (*statestore.State, error) {
 }
 
 // errDiffers means that the state backend contains another state than the backup.
-var errDiffers = errors.New("another state of it is stored, and is left as it is")
+var errDiffers = errors.New("the state backend contains another state of it, which was not changed")
 
-// RestoreWorkspace stores the state of a workspace from the backup, unless the state backend contains the same state.
-// It never replaces a stored state: it returns an error if the backend contains another one, or one that cannot be
-// read. name must be that of an entry of the backup. The caller sets listed if the backend lists a workspace with this
-// name. With dryRun, a workspace that is not listed counts as missing.
+// RestoreWorkspace stores the state of a workspace from the backup in the state backend of the manager, unless the
+// backend contains the same state. It replaces no stored state by that of the backup. name must be the Workspace of an
+// entry of the backup. The caller sets listed to whether the backend lists a workspace with this name; if it is true,
+// RestoreWorkspace first compares the stored state with that of the backup. With dryRun it stores nothing, and a
+// workspace that is not listed counts as missing. The comparison may delete an empty workspace or restore an incomplete
+// local state, even with dryRun; see workspace.Engine.Peek.
 //
-// RestoreWorkspace reports whether it stored the state. With dryRun it stores nothing, and reports whether it would
-// have. Only work that may store the state is audited. It also returns an error if the state cannot be read from the
-// file, if no pak has a usable OpenTofu, and those of opening the workspace and of workspace.Workspace.Restore.
+// RestoreWorkspace reports whether it stored the state, or with dryRun whether it would have. It returns false and no
+// error if the same state is stored. It returns an error if the backend contains another state or one that cannot be
+// read, if the state cannot be read from the file, or if no pak has a usable OpenTofu.
+//
+// Without dryRun, it opens the workspace unless the comparison settles the result. The attempt is then audited if the
+// manager has an Audit, and waits for other runs on this machine, at most for the budget of the manager. A state that
+// an earlier run could not save is saved first. RestoreWorkspace then also returns the errors of the Audit, of opening
+// the workspace and of workspace.Workspace.Restore, for example a *statelock.Error. stored may be true together with an
+// error if only the copy of a local state cannot be written or the Audit fails afterwards. If stored is false after an
+// error of the backend or OpenTofu, the state may have been stored nevertheless; RestoreWorkspace can be called again.
 func (b *Backup) RestoreWorkspace(
 	ctx context.Context, m *Manager, name string, listed, dryRun bool,
 ) (stored bool, err error) {

@@ -40,10 +40,10 @@ var _ = Describe("reading a backup", func() {
 		_, err := lifecycle.ReadBackup(s.Engine, bytes.NewReader(text), int64(len(text)))
 		Expect(err).To(MatchError(ContainSubstring(message)))
 	},
-		Entry("when it is empty", []byte(nil), "the file is cut off, or is no backup"),
+		Entry("when it is empty", []byte(nil), "the file is truncated or is not a backup"),
 		Entry("when it is not JSON", []byte("name: x\nother: y\n"), "line 1: invalid character"),
 		Entry("when it is JSON but not a backup", backupOf(0, "{}\n"),
-			`line 1: it is no backup, or has the format_version "" of a newer adapter; this one reads 1.0`),
+			`line 1: it is not a backup, or has the format_version "" of a newer adapter; this adapter reads 1.0`),
 		Entry("when its format is newer", backupOf(0, `{"format_version":"2.0"}`+"\n"),
 			`has the format_version "2.0" of a newer adapter`),
 		Entry("when data follows the last line", append(backupOf(0, backupHead), '\n'), "changed since it was written"),
@@ -57,7 +57,7 @@ var _ = Describe("reading a backup", func() {
 			backupOf(2, backupHead+backupLine("b-b1", "b1")+backupLine("b-b1", "b1")),
 			`line 3: workspace "b-b1" occurs twice`),
 		Entry("when an entry has the state of another binding", backupOf(1, backupHead+backupLine("b-b1", "b2")),
-			"line 2: binding b2: its state is that of another one"),
+			"line 2: binding b2: its state belongs to another binding or instance"),
 		Entry("when a state is empty", backupOf(1, backupHead+
 			`{"workspace":"b-b1","kind":"binding","id":"b1",`+
 			`"state":{"version":4,"terraform_version":"1","serial":1}}`+"\n"),
@@ -96,7 +96,7 @@ var _ = Describe("reading a backup", func() {
 		third.create(ctx, third.record("b1"))
 		for _, exists := range []bool{true, false} {
 			_, err := backup.RestoreWorkspace(ctx, third.Manager, "b-b1", exists, false)
-			Expect(err).To(MatchError("another state of it is stored, and is left as it is"))
+			Expect(err).To(MatchError("the state backend contains another state of it, which was not changed"))
 		}
 		before, err := s.List(ctx, lifecycle.Instance, nil)
 		Expect(err).NotTo(HaveOccurred())

@@ -16,8 +16,14 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Destruction contains the arguments of Manager.Destroy: the binding or the instance to destroy. Space, State and
-// Record are required.
+// A Destruction contains the arguments of Manager.Destroy. Space is the open workspace of the binding or the instance
+// to destroy, State is its stored state, and Record is the record in that state. These three are required, so the zero
+// value cannot be used.
+//
+// Inputs are the values of the template's variables by name; a variable without a value has its default or is null.
+// Unevaluated contains the errors of the ephemeral inputs that have no value in Inputs, by name. The function
+// ReportsMissing reports whether an error of a destroy means that a resource no longer exists; Destroy then drops that
+// resource from the state and continues. All three may be nil; with a nil ReportsMissing every error ends Destroy.
 type Destruction struct {
 	// Space is the open workspace.
 	Space *workspace.Workspace
@@ -36,23 +42,34 @@ type Destruction struct {
 	ReportsMissing func(err error) bool
 }
 
-// Destroy destroys all resources in the state of a binding or an instance and removes its workspace. If the record
-// already names resources that are in no state, Destroy only returns a *LostResourcesError.
+// Destroy destroys all resources in the state of a binding or an instance and removes its workspace. It registers the
+// values of ephemeral inputs in Manager.Secrets, so that they are masked. If the record already names resources that
+// are in no state, Destroy destroys nothing and returns a *LostResourcesError. Before it destroys the resources, it
+// does these steps:
 //
-// If the last apply was interrupted, Destroy first applies the recorded template again. Providers that adopt existing
-// resources can then add a resource to the state whose creation was never stored. If an import was not finished,
-// Destroy drops the imported resources from the state instead, because they existed before the instance. Before the
-// destroy, provider addresses in the state are replaced according to the pak's terraform_state_provider_replacements.
-// For an instance, the state records that a destroy has begun. Resources that no longer exist are dropped from the
-// state; see Destruction.ReportsMissing.
+//   - If an import was not finished, it drops the imported resources from the state, because they existed before the
+//     instance. If no other resources are in the state, it then only removes the workspace.
+//   - It replaces provider addresses in the state according to the terraform_state_provider_replacements of the pak
+//     that FindPak selects for the recorded name and version, if such a pak is installed.
+//   - If the last apply may have been interrupted, it takes the workspace over from all other runs and applies the
+//     recorded template again, so that providers that adopt existing resources can add a resource to the state whose
+//     creation was never stored. That is so if the apply was not complete, no import is unfinished, the record contains
+//     no Failure, and after an earlier complete apply neither a destroy has begun nor a resource was dropped from the
+//     state. A failure of that apply is only logged, unless the state may lack a resource afterwards; see
+//     finishInterrupted.
+//   - If an apply of an instance was ever complete, it records in the state that a destroy has begun.
+//
+// Resources that no longer exist are dropped from the state with a warning in the log; see Destruction.ReportsMissing.
+// An ephemeral variable that has no value in the Inputs and that no provider block reads is null, which is logged as
+// well.
 //
 // After an error, the workspace and its record remain unless the state was lost or the error occurred while the
-// workspace was removed, and Destroy can be called again with the state that is then stored. The error is a
-// *LostResourcesError if resources are in no state, and workspace.ErrTakenOver if another run owns the workspace. The
-// errors of OpenTofu, and those of reading, changing and locking the state, are returned as they are; see ExplainError
-// and workspace.Workspace.Destroy. It is also an error if no OpenTofu can be found for the record, if its template
-// cannot be prepared, or if an ephemeral variable that a provider block reads has no value in the Inputs; in the last
-// case nothing has been changed.
+// workspace was removed, and Destroy can be called again with the state that is then stored. The error is or wraps a
+// *LostResourcesError if resources are in no state, workspace.ErrTakenOver if another run owns the workspace, a
+// *statelock.Error if another run holds the lock of the state for too long, and an *opentofu.Error if OpenTofu fails.
+// It is also an error if the state cannot be read or changed, if no OpenTofu can be found for the record, if its
+// template cannot be prepared, if ctx ends, or if an ephemeral variable that a provider block reads has no value in the
+// Inputs. The state is unchanged if the OpenTofu or the value is missing.
 func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
 	d.Record.MaskEphemeral(m.Secrets, d.Inputs)
 	if err := cmp.Or(d.Record.CheckLost(), checkEphemeral(m, d.Record, d.Inputs, d.Unevaluated)); err != nil {
@@ -128,10 +145,12 @@ func dropImported(
 	return cmp.Or(state, d.State), err
 }
 
-// destroyResources destroys all resources in the state of d.Space, with the prepared recorded template. The addresses
-// are those of the resources in the state. When OpenTofu fails because a resource no longer exists, as reported by
-// d.ReportsMissing, destroyResources logs a warning, drops that resource from the state and tries again, at most once
-// per address. It returns every other error.
+// destroyResources destroys all resources in the state of d.Space with d.Inputs; prepared is the template of d.Record.
+// It does not remove the workspace. addresses are those of the resources in the state; only their number is used. When
+// OpenTofu fails because a resource, whose address its error names, no longer exists, as reported by d.ReportsMissing,
+// destroyResources logs a warning, drops that resource from the state and destroys again, at most as often as there are
+// addresses. It returns every other error of the destroy, an error of dropping a resource, and the error of the last
+// repetition. If d.ReportsMissing is nil, it returns the first error.
 func destroyResources(
 	ctx context.Context, m *Manager, d Destruction, addresses []string, prepared *templates.Prepared,
 ) error {
@@ -152,14 +171,20 @@ func destroyResources(
 }
 
 // finishInterrupted applies the prepared template of d.Record, whose creation or change was interrupted, once more with
-// d.Inputs, so that providers can adopt existing resources. It may use only a share of the time limit, because the
-// destruction needs the rest.
+// d.Inputs, so that providers can adopt existing resources. It may use only a third of the time limit for a binding or
+// an instance, whichever d.Record describes, because the destruction needs the rest; an OpenTofu that is interrupted at
+// its end may take the grace of the engine longer.
 //
-// If the template itself fails, finishInterrupted logs the reason and returns nil, because the state contains
-// everything that this apply created. It returns an error if the state may lack a resource of the interrupted run: when
-// ctx has ended, when OpenTofu or a provider was killed, when a provider cannot be reached or cannot log in, when the
-// state cannot be reached or belongs to another run, when resources are in no state, and when the template may have
-// failed because the value of an ephemeral variable is missing. The caller must then keep the record.
+// It returns an error if the state may lack a resource of the interrupted run; the caller must then keep the record.
+// That is so if the apply fails in one of these ways:
+//   - ctx has ended, or OpenTofu or a provider was killed.
+//   - A provider cannot be started, reached or configured, for example because it cannot log in.
+//   - The state is locked, its backend fails, or another run took over the workspace (workspace.ErrTakenOver).
+//   - OpenTofu could not store the resources that it created (*LostResourcesError).
+//   - An ephemeral input of the record has no value in d.Inputs, which may be the cause of the failure.
+//
+// Every other failure is only logged, and the result is nil. Examples are a failure of the template, and the end of
+// that third without OpenTofu being killed. The state then contains everything that this apply created.
 func (m *Manager) finishInterrupted(ctx context.Context, d Destruction, prepared *templates.Prepared) error {
 	kind, id := d.Record.KindAndID()
 	applyCtx, stop := context.WithTimeout(ctx, m.Limit(kind)/rollbackShare)
@@ -172,12 +197,14 @@ func (m *Manager) finishInterrupted(ctx context.Context, d Destruction, prepared
 		return fmt.Errorf("finishing an interrupted creation or change: %w", d.explainMissing(err))
 	}
 	m.Logger.Warn("finishing an interrupted creation or change before the deletion: "+
-		"a resource that was being created may be left outside", string(kind), id, "error", err)
+		"a resource whose creation was interrupted may exist without being recorded in the state",
+		string(kind), id, "error", err)
 	return nil
 }
 
-// explainMissing returns an error of OpenTofu with the names of the ephemeral inputs that had no value, if there are
-// any and OpenTofu could not evaluate the template or a provider failed. Otherwise it returns the error unchanged.
+// explainMissing returns an error that wraps err and adds the names of the ephemeral inputs of d.Record that have no
+// value in d.Inputs, because the missing values may be the cause. It returns err unchanged if all have a value, if err
+// is nil or wraps no *opentofu.Error, or if the state backend caused the error.
 func (d Destruction) explainMissing(err error) error {
 	var run *opentofu.Error
 	missing := d.Record.MissingEphemeral(d.Inputs)
@@ -191,7 +218,7 @@ func (d Destruction) explainMissing(err error) error {
 // stateMayBeIncomplete reports whether the apply that failed with this error may have missed a resource that an earlier
 // run created and that the state does not contain. That is so if OpenTofu or a provider was killed, if a provider could
 // not be started, reached or configured, if the state is locked or its backend failed, if resources are in no state,
-// and if another run took over the workspace. It returns false for any other error.
+// and if another run took over the workspace. It returns false for any other error and for nil.
 func stateMayBeIncomplete(err error) bool {
 	var run *opentofu.Error
 	ofProvider := errors.As(err, &run) && run.OfProvider()
@@ -207,17 +234,19 @@ func stateUnreachable(err error) bool {
 	return errors.As(err, &held) || errors.As(err, &run) && run.Backend != ""
 }
 
-// RollBack destroys the resources that a failed creation left, and removes the workspace. If OpenTofu ended by itself
-// before it changed a resource, RollBack only removes the workspace. Otherwise it first takes the workspace over from
-// all other runs. prepared is the template of the record, with which the creation was applied, and failure is the error
-// of the creation. The context must have the rest of the budget.
+// RollBack destroys the resources that a failed creation left, and removes the workspace. prepared is the template of
+// the record, with which the creation was applied in the open workspace space, and failure is the error of the
+// creation. The resources are destroyed with the inputs of the record. The context must have the rest of the budget,
+// like fullCtx of Deadlines. If OpenTofu was not started, or ended by itself before it changed a resource, RollBack
+// only removes the workspace, provided that it contains no resources. Otherwise it first takes the workspace over from
+// all other runs.
 //
 // Resources that it cannot destroy stay in the state with the record, so that a later deletion destroys them. If the
-// context was canceled, which means that the broker stops the command with a signal, RollBack starts no process. If
-// another run took over the workspace, RollBack leaves the resources to that run.
+// context was canceled, which means that the broker stops the command with a signal, RollBack starts no process, logs a
+// warning and returns nil. If another run took over the workspace, RollBack leaves the resources to that run.
 //
 // RollBack logs its own failures, because the caller reports the failure of the creation. It returns an error only if
-// resources are in no state; IsLost reports true for that error.
+// resources are in no state; that error is a *LostResourcesError.
 func (m *Manager) RollBack(
 	ctx context.Context, space *workspace.Workspace, prepared *templates.Prepared, record *StateRecord, failure error,
 ) error {

@@ -17,8 +17,10 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// An EphemeralInput is an input whose value is not stored, because it is an ephemeral variable of the template or such
-// a variable is computed from it. It describes how the value is evaluated again.
+// An EphemeralInput describes an input of a record whose value is not stored, because it is an ephemeral variable of
+// the template or because such a variable is computed from it. It contains the name and type of the input, the layer
+// that set the value, and the expression that computes the value if that can be evaluated again, but not the value
+// itself. A literal in such an expression is stored with it. The zero value describes no input.
 type EphemeralInput struct {
 	Name string `json:"name"`
 	// Layer is the layer of package vars that set the value. It is "" if it is not known.
@@ -32,13 +34,15 @@ type EphemeralInput struct {
 	Expr string `json:"expr,omitempty"`
 }
 
-// EphemeralInputs returns the ephemeral inputs of an action that have a value in the scope, in which the inputs of the
-// action have been resolved. They are in the order of their evaluation. The result is nil if there are none.
+// EphemeralInputs returns descriptions of the ephemeral inputs of an action that have a value in the scope. The inputs
+// of the action must have been resolved in that scope. The result is in the order of evaluation: user inputs, plan
+// inputs, computed inputs. A computed input replaces a user or plan input of the same name. An input whose value is
+// null is left out. The result is nil if none remains; neither argument may be nil.
 func EphemeralInputs(action *brokerpak.Action, scope *vars.Scope) []EphemeralInput {
 	names := action.EphemeralInputs()
-	var found []EphemeralInput
+	var described []EphemeralInput
 	for _, input := range slices.Concat(action.UserInputs, action.PlanInputs, action.ComputedInputs) {
-		known := slices.ContainsFunc(found, func(e EphemeralInput) bool { return e.Name == input.Name })
+		exists := slices.ContainsFunc(described, func(e EphemeralInput) bool { return e.Name == input.Name })
 		if !slices.Contains(names, input.Name) || scope.Values[input.Name] == nil {
 			continue
 		}
@@ -48,22 +52,26 @@ func EphemeralInputs(action *brokerpak.Action, scope *vars.Scope) []EphemeralInp
 		if err == nil && isEvaluable(template) {
 			ephemeral.Expr = origin.Expression
 		}
-		if known { // a computed input replaces the user input or plan input of the same name
-			found = slices.DeleteFunc(found, func(e EphemeralInput) bool { return e.Name == input.Name })
+		if exists { // a computed input replaces the user input or plan input of the same name
+			described = slices.DeleteFunc(described, func(e EphemeralInput) bool { return e.Name == input.Name })
 		}
-		found = append(found, ephemeral)
+		described = append(described, ephemeral)
 	}
-	return found
+	return described
 }
 
-// isEvaluable reports whether a second evaluation of an expression can have the same result and its text is not itself
-// the value.
+// isEvaluable reports whether an expression can be recorded in place of its value and evaluated again later: it
+// contains a reference or a function call, so that its text is not itself the value, and it calls no function that
+// generates a new value, such as a password, each time.
 func isEvaluable(template *expr.Template) bool {
 	generates := func(call expr.Call) bool { return slices.Contains(brokerpak.Generators(), call.Name) }
 	return len(template.References())+len(template.Calls()) > 0 && !slices.ContainsFunc(template.Calls(), generates)
 }
 
-// withoutEphemeral returns a copy of the record without the values of its ephemeral inputs.
+// withoutEphemeral returns the record without the values of its ephemeral inputs in Inputs, ImportedValues,
+// ImportedParameters and Generated. The result is r itself if the record has no ephemeral inputs, and otherwise a copy
+// whose maps of these four fields are new and whose other fields share their content with r. The caller must therefore
+// not change the result.
 func (r *StateRecord) withoutEphemeral() *StateRecord {
 	if len(r.Ephemeral) == 0 {
 		return r
@@ -79,27 +87,33 @@ func (r *StateRecord) withoutEphemeral() *StateRecord {
 	return &stored
 }
 
-// isEphemeral reports whether the value of an input is not stored.
+// isEphemeral reports whether the input with this name is one of the record's ephemeral inputs, whose values are not
+// stored. It returns false for unknown names.
 func (r *StateRecord) isEphemeral(name string) bool {
 	return slices.ContainsFunc(r.Ephemeral, func(input EphemeralInput) bool { return input.Name == name })
 }
 
-// StoredInputs returns a copy of the inputs without those whose values are not stored. It is not nil unless Inputs is.
+// StoredInputs returns the inputs of the record without the ephemeral ones, whose values are not stored. The result is
+// the map Inputs itself if the record has no ephemeral inputs, and a new map otherwise, so the caller must not change
+// it. It is nil if Inputs is nil, and can be empty.
 func (r *StateRecord) StoredInputs() map[string]any { return r.withoutEphemeral().Inputs }
 
-// MissingEphemeral returns the names of the ephemeral inputs of the record that have no value in inputs, and nil if
-// there are none.
+// MissingEphemeral returns the names of the ephemeral inputs of the record that are no keys of inputs, in the order of
+// the record. A key with a null value counts as present. The result is nil if no name is missing.
 func (r *StateRecord) MissingEphemeral(inputs map[string]any) []string {
 	var names []string
 	for _, input := range r.Ephemeral {
-		if _, known := inputs[input.Name]; !known {
+		if _, exists := inputs[input.Name]; !exists {
 			names = append(names, input.Name)
 		}
 	}
 	return names
 }
 
-// An Evaluation evaluates the ephemeral inputs of a record again.
+// An Evaluation determines the values of the ephemeral inputs of a record again. It contains the scope with all other
+// values, the texts that an operator supplies, the scope of the installed definition, and whether the first scope lacks
+// the data of the running instance. Only Scope is required: with the zero values of the other fields, only inputs with
+// a recorded expression can be evaluated.
 type Evaluation struct {
 	// Scope must contain the values of the other inputs, and receives those of the ephemeral ones.
 	Scope *vars.Scope
@@ -113,15 +127,20 @@ type Evaluation struct {
 	WithoutInstance bool
 }
 
-// Evaluate sets the ephemeral inputs of the record in the scope. It returns the errors of the inputs that cannot be
-// evaluated, by name; they have no value in the scope. A value that a user sent or that was generated cannot be
-// evaluated. The result is nil if there are none.
+// Evaluate sets the ephemeral inputs of the record in e.Scope, in the order of the record, and does not change the
+// record. A text supplied by an operator takes precedence, then the recorded expression, then a constant value of the
+// installed definition. A value that a user sent or that was generated cannot be determined again unless an operator
+// supplies it.
+//
+// Evaluate returns the errors of the inputs that could not be evaluated, by name; these have no value in the scope. A
+// text that cannot be cast to the type of the input, a failing expression and a null value are such errors. failed is
+// nil if all inputs have a value.
 func (e Evaluation) Evaluate(record *StateRecord) (failed map[string]error) {
 	for _, input := range record.Ephemeral {
 		delete(e.Scope.Values, input.Name)
 		err := e.evaluate(input)
 		if err == nil && e.Scope.Values[input.Name] == nil {
-			err = errors.New("its value is null now") // a record lists only inputs that had a value
+			err = errors.New("it evaluates to null") // a record lists only inputs that had a value
 		}
 		if err != nil {
 			delete(e.Scope.Values, input.Name)
@@ -134,7 +153,14 @@ func (e Evaluation) Evaluate(record *StateRecord) (failed map[string]error) {
 	return failed
 }
 
-// evaluate sets one ephemeral input in the scope. It returns an error if the input cannot be evaluated.
+// evaluate sets one ephemeral input in e.Scope. If an operator supplies a text, the value is that text, cast to the
+// type of the input. Otherwise it is the value of the recorded expression if there is one, and otherwise the constant
+// that the installed definition sets in the same layer.
+//
+// evaluate returns an error if the text cannot be cast, if the expression fails, or reads the running instance although
+// e.WithoutInstance is set, and if none of the three sources exists. It does not try another source after such an
+// error. The value in the scope is meaningless after an error. With vars.Options.TolerateUnset, an expression that
+// reads a value that is not set is no error, and leaves the input without a value.
 func (e Evaluation) evaluate(input EphemeralInput) error {
 	if text, isSupplied := e.Supplied[input.Name]; isSupplied {
 		item, err := expr.Cast(text, input.Type)
@@ -164,8 +190,11 @@ func (e Evaluation) evaluate(input EphemeralInput) error {
 // suppliedLayer is the layer of the values that an operator supplies with a command.
 const suppliedLayer = "supplied"
 
-// isConstant reports whether the layer that set the input also sets it in the scope of the installed definition, to a
-// value that is not computed.
+// isConstant reports whether the value of the input can be taken from definition, a scope in which the inputs of the
+// installed definition have been resolved. It is true if the same layer that set the recorded value also sets the input
+// there, to a value that is not null, and if that layer is one of the operator, the override or the plan, or is a
+// default or computed input whose text contains no reference and no function call. It is false for every other layer,
+// in particular for parameters of a user. definition must not be nil.
 func (e EphemeralInput) isConstant(definition *vars.Scope) bool {
 	origin := definition.Origins[e.Name]
 	if origin.Layer != e.Layer || definition.Values[e.Name] == nil {
@@ -182,10 +211,12 @@ func (e EphemeralInput) isConstant(definition *vars.Scope) bool {
 	}
 }
 
-// checkEphemeral returns an error if an ephemeral variable of the record's template has no value in inputs and a
-// provider block may read it. The error names the variables and the command with which an operator supplies them. All
-// other variables without a value are null for OpenTofu; a warning names them. failed contains the reasons by name, and
-// may be nil.
+// checkEphemeral returns an error if an ephemeral input of the record, which is an ephemeral variable of its template,
+// is not a key of inputs and a provider block may read it. The error names all such variables and the command with
+// which an operator supplies them. If no provider block reads the variable, it is null for OpenTofu, and checkEphemeral
+// only logs a warning with its name. inputs are the values of the template's variables. failed contains, by name, the
+// reasons why the values are missing, for the messages; it may be nil. checkEphemeral returns nil for a record without
+// ephemeral inputs.
 func checkEphemeral(m *Manager, record *StateRecord, inputs map[string]any, failed map[string]error) error {
 	if len(record.Ephemeral) == 0 {
 		return nil
@@ -194,7 +225,7 @@ func checkEphemeral(m *Manager, record *StateRecord, inputs map[string]any, fail
 	module, _ := hclfile.Inspect(record.Templates) // OpenTofu reports faults of the files
 	var required, flags []string
 	for _, name := range module.EphemeralVariables() {
-		if _, known := inputs[name]; known || !record.isEphemeral(name) {
+		if _, exists := inputs[name]; exists || !record.isEphemeral(name) {
 			continue
 		}
 		reason := failed[name]
@@ -218,8 +249,9 @@ func checkEphemeral(m *Manager, record *StateRecord, inputs map[string]any, fail
 		strings.Join(required, " and "), command, id, strings.Join(flags, " "))
 }
 
-// CheckSupplied returns an error if one of the names, by which an operator supplies values, is not that of an ephemeral
-// input of the record. The error lists the names that are.
+// CheckSupplied returns an error if a key of supplied, which maps the names of inputs to the values that an operator
+// supplies, is not the name of an ephemeral input of the record. The error names the first such key in alphabetical
+// order and lists the ephemeral inputs of the record. The values are not checked. An empty or nil map is valid.
 func (r *StateRecord) CheckSupplied(supplied map[string]string) error {
 	for _, name := range value.Keys(supplied) {
 		if r.isEphemeral(name) {
@@ -237,8 +269,11 @@ func (r *StateRecord) CheckSupplied(supplied map[string]string) error {
 	return nil
 }
 
-// completeInputs adds the values of ephemeral inputs, which Manager.Reevaluate evaluates again, to the inputs of a
-// stored record. Errors are those of checkEphemeral; the inputs are as complete as possible then.
+// completeInputs adds to record.Inputs the values of the ephemeral inputs, which were not stored, and registers them in
+// m.Secrets so that they are masked. Manager.Reevaluate evaluates them again; if it is nil, no value is added.
+// completeInputs does nothing for a record without ephemeral inputs. It returns an error if a provider block may read
+// an ephemeral variable that still has no value; record.Inputs then contains all values that could be evaluated. A
+// warning is logged for other ephemeral variables without a value.
 func completeInputs(m *Manager, record *StateRecord) error {
 	if len(record.Ephemeral) == 0 {
 		return nil

@@ -12,21 +12,34 @@ import (
 	"service-adapter/internal/record"
 )
 
-// A Condition says how far the creation, change, import or deletion of a binding or an instance has progressed.
+// A Condition states how far the creation, change, import or deletion of a binding or an instance has progressed. Its
+// text, such as "complete", appears in lists. It is one of these constants:
+//
+//   - Complete: an apply of the stored record was complete, and no deletion has begun since.
+//   - Creating, Changing, Importing and Deleting: the creation, change, import or deletion is running, failed or was
+//     interrupted.
+//   - Unreadable: the state or the record cannot be read.
+//
+// The zero value "" means that no condition was determined, for example because the workspace does not exist.
 type Condition string
 
 // The conditions.
 const (
 	Complete   Condition = "complete"
-	Creating   Condition = "creating"   // the creation is running or was interrupted
+	Creating   Condition = "creating"   // the creation is running, failed or was interrupted
 	Changing   Condition = "changing"   // a change is running, failed or was interrupted
-	Importing  Condition = "importing"  // an import is running or was interrupted
+	Importing  Condition = "importing"  // an import is running, failed or was interrupted
 	Deleting   Condition = "deleting"   // the deletion is running, failed or was interrupted
 	Unreadable Condition = "unreadable" // the state or the record cannot be read
 )
 
-// An Entry describes a stored binding or instance, as lists and logs show it. It contains no secrets. Its JSON form is
-// one object with the fields of all parts.
+// An Entry describes a stored binding or instance, as lists and logs show it: its names and ids, the pak and the
+// OpenTofu of its last apply, the version of the adapter that wrote the record, its condition, times and owner, the
+// addresses of its resources, including lost ones, and the failure of the last apply of an errand or of the last
+// upgrade, nil if that did not fail. It contains no secrets. Its JSON form is one flat object with the fields of all
+// parts. In the zero value everything is unknown. An Entry of a workspace that cannot be read contains only the
+// workspace, its kind and id, the condition Unreadable and the reason, and possibly the resources and the OpenTofu
+// version of the state.
 type Entry struct {
 	Identity
 	AppliedWith
@@ -45,8 +58,9 @@ type Entry struct {
 	Error string `json:"error,omitempty"`
 }
 
-// An Identity names a binding or an instance, its workspace, and what it belongs to. Only ID is always set; the other
-// fields are "" where they are unknown.
+// An Identity names a binding or an instance, its workspace, and the service instance, deployment, service and plan
+// that it belongs to. In an Identity that was read from a workspace or a record, ID is set; the other fields are ""
+// where they are unknown. The zero value names none.
 type Identity struct {
 	Workspace string `json:"workspace"`
 	Kind      Kind   `json:"kind"`
@@ -59,8 +73,9 @@ type Identity struct {
 	Plan       string `json:"plan,omitempty"`
 }
 
-// A Stored is the complete content of a workspace: its entry, and the state and record, which contain secrets. Its JSON
-// form is that of the entry.
+// A Stored is the content of one workspace of a binding or an instance: its Entry, and the state and the record, which
+// contain secrets. State or Record is nil if it cannot be read, and both are nil in the results of Manager.List. The
+// JSON form is that of the Entry, without the state and the record. The zero value stands for no workspace.
 type Stored struct {
 	Entry
 	// State is nil if it cannot be read, and in the results of List. Record is nil in the same cases, and if only the
@@ -70,19 +85,24 @@ type Stored struct {
 }
 
 // ErrNotStored means that the state backend has no state of a binding or an instance.
-var ErrNotStored = errors.New("the state backend has none")
+var ErrNotStored = errors.New("the state backend does not contain it")
 
-// A Progress function is called with done, the number of states that were read, and total, the number of all states to
-// read. Functions that take one accept nil.
+// A Progress function receives the progress of reading many states. done is the number of states that were read, from 1
+// on, and total is the number of all states to read. It is called after each state, also for a workspace that was
+// removed meanwhile, and not at all if there are none. Functions that take a Progress accept nil, which reports no
+// progress.
 type Progress func(done, total int)
 
-// List returns the entries of all bindings or instances, without their states and records, sorted by workspace. The
-// kind "" selects both. A workspace that cannot be read has an entry with the condition Unreadable; one that was
-// removed meanwhile has none. List does not wait for running commands. It deletes empty workspaces; see
-// workspace.Engine.Peek. It calls progress after each state; progress may be nil.
+// List returns the entries of all bindings or instances, without their states and records, sorted by the name of the
+// workspace. The kind "" selects both. A workspace that cannot be read has an entry with the condition Unreadable; one
+// that is empty or was removed meanwhile has none. The result is nil if there are none. List calls progress after each
+// state; progress may be nil.
 //
-// It returns an error if no pak has a usable OpenTofu, if the workspaces cannot be listed, or if the context ends. The
-// entries that are returned with an error are incomplete.
+// Like Walk, List may delete empty workspaces and restore incomplete state files of the backend local. It waits for a
+// running command only if that holds the lock of such a state; see workspace.Engine.Peek.
+//
+// List returns an error if no pak has a usable OpenTofu, if the workspaces cannot be listed, or if the context ends.
+// The entries that are returned with an error are incomplete.
 func (m *Manager) List(ctx context.Context, kind Kind, progress Progress) ([]Stored, error) {
 	var all []Stored
 	err := m.Walk(ctx, kind, progress, func(stored *Stored) error {
@@ -95,9 +115,17 @@ func (m *Manager) List(ctx context.Context, kind Kind, progress Progress) ([]Sto
 // batchSize is the number of states that Walk keeps in memory at the same time.
 const batchSize = 64
 
-// Walk calls visit with each workspace that List returns, in the same order, with its state and record; see Stored for
-// its fields if one of them cannot be read. Walk ends at the first error of visit, and returns it. The side effects,
-// the other errors, and progress are those of List.
+// Walk calls visit, one call after the other, with the content of each binding or instance of a kind, or of both kinds
+// for "", sorted by the name of the workspace. The argument of visit contains the state and the record. If a workspace
+// cannot be read, the condition is Unreadable, and the record or both are nil. A workspace that was removed meanwhile
+// is left out. Walk keeps up to 64 states in memory. It calls progress after each state; progress may be nil.
+//
+// Walk is not read-only: empty workspaces are deleted if OpenTofu has to read the states, and incomplete state files of
+// the backend local are restored. It waits for a running command only if that holds the lock of such a state; see
+// workspace.Engine.Peek.
+//
+// Walk ends at the first error of visit, and returns it. It also returns an error if no pak has a usable OpenTofu, if
+// the workspaces cannot be listed, or if the context ends.
 func (m *Manager) Walk(ctx context.Context, kind Kind, progress Progress, visit func(stored *Stored) error) error {
 	names, err := m.Workspaces(ctx, kind)
 	if err != nil {
@@ -134,9 +162,10 @@ func (m *Manager) Walk(ctx context.Context, kind Kind, progress Progress, visit 
 	return nil
 }
 
-// Workspaces returns the sorted names of the workspaces of a kind, or of both kinds for "". It does not read their
-// states, and omits workspaces whose names the adapter did not choose. It returns an error if no pak has a usable
-// OpenTofu or the backend cannot list its workspaces.
+// Workspaces returns the sorted names of the workspaces of a kind in the state backend, or of both kinds for "". It
+// does not read their states, and omits workspaces whose names the adapter did not choose; see ParseWorkspace. The
+// result is nil if there are none. Workspaces returns nil and an error if no pak has a usable OpenTofu, if the backend
+// cannot list its workspaces, or if the context ends.
 func (m *Manager) Workspaces(ctx context.Context, kind Kind) ([]string, error) {
 	reader, err := m.StateReader(ctx, nil)
 	if err != nil {
@@ -155,8 +184,14 @@ func (m *Manager) Workspaces(ctx context.Context, kind Kind) ([]string, error) {
 	return selected, nil
 }
 
-// newStored returns the content of the workspace with this name. The state must not be nil unless err, the error of
-// reading it, is set. If err is set or the record cannot be decoded, the entry's condition is Unreadable.
+// newStored returns the content of the workspace with this name, whose state was read with the result state and err.
+// The state, which becomes the field State, must not be nil unless err is set. The entry is that of the record, with
+// the workspace, the condition, the resources of the state followed by the lost ones of the record, and the OpenTofu
+// version of the state.
+//
+// If err is set or the record in the state cannot be decoded, the condition of the entry is Unreadable, Error is the
+// reason, Record is nil, and the kind and the id are those of ParseWorkspace. Unless err is set, the entry then has the
+// resources and the OpenTofu version of the state as well. The other fields are empty.
 func newStored(name string, state *statestore.State, err error) Stored {
 	kind, id, _ := ParseWorkspace(name)
 	identity := Identity{Workspace: name, Kind: kind, ID: id}
@@ -175,8 +210,10 @@ func newStored(name string, state *statestore.State, err error) Stored {
 	return stored
 }
 
-// Entry returns the part of an Entry that the record contains. The caller sets the others: Workspace, Condition,
-// Resources and Error. The record must not be nil.
+// Entry returns a new Entry with the values that the record contains: the ids and names, the versions of the last apply
+// and of the adapter, the times, the owner and the failure. The owner is completed from the request of a binding.
+// Workspace, Condition, Resources and Error are empty; the caller sets them, and replaces Tofu by the version that
+// wrote the state if that is known. The record must not be nil.
 func (r *StateRecord) Entry() Entry {
 	kind, id := r.KindAndID()
 	return Entry{
@@ -188,10 +225,18 @@ func (r *StateRecord) Entry() Entry {
 	}
 }
 
-// ConditionOf returns the condition of the binding or the instance with this state and this record. Neither may be nil.
-// The condition is the first of these that applies: Complete if the last apply of the stored record was complete and no
-// destroy began since, Importing if an import was not finished, Deleting if a destroy began after the last complete
-// apply, Changing if any apply was ever complete, and Creating otherwise. ConditionOf never returns Unreadable.
+// ConditionOf returns the condition of the binding or the instance with this state and this record. Neither may be nil;
+// of the record, only Imported is used. The condition is the first of these that applies:
+//
+//   - Complete if the state contains the mark of a complete apply of its record. A destroy removes the mark before it
+//     destroys resources; a later apply of the same record that fails leaves it.
+//   - Importing if an import was not finished.
+//   - Deleting if, after the last complete apply, a destroy began or Workspace.Forget removed a resource from the
+//     state.
+//   - Changing if any apply was ever complete.
+//   - Creating otherwise.
+//
+// ConditionOf never returns Unreadable.
 func ConditionOf(state *statestore.State, record *StateRecord) Condition {
 	switch {
 	case state.Complete:
@@ -207,14 +252,18 @@ func ConditionOf(state *statestore.State, record *StateRecord) Condition {
 	}
 }
 
-// Lookup returns the content of the binding or the instance with an id, without waiting for running commands. If the
+// Lookup returns the content of the binding or the instance with this id. The kind must be Binding or Instance. If the
 // name of its workspace contains a hash instead of the id, that name is accepted as the id; no other workspace name is.
 // A state or record that cannot be read or decoded is not an error; the condition is Unreadable then, and Stored.Error
 // is the reason.
 //
-// The error wraps ErrNotStored if the state backend has no such workspace, or an empty one, which is deleted. It is
-// also an error if the backend cannot be reached, the state is locked, the context ends, or no pak has a usable
-// OpenTofu.
+// Lookup is not read-only: an empty workspace is deleted if OpenTofu has to read it, and an incomplete state file of
+// the backend local is restored. It waits for a running command only if that holds the lock of such a state; see
+// workspace.Engine.Peek.
+//
+// Lookup returns nil and an error that wraps ErrNotStored if the state backend has no such workspace or an empty one.
+// The error is also set, and the content nil, if the backend cannot be reached, the state is locked (*statelock.Error),
+// the context ends, or no pak has a usable OpenTofu.
 func (m *Manager) Lookup(ctx context.Context, kind Kind, id string) (*Stored, error) {
 	reader, err := m.StateReader(ctx, nil)
 	if err != nil {
@@ -233,11 +282,11 @@ func (m *Manager) Lookup(ctx context.Context, kind Kind, id string) (*Stored, er
 }
 
 // UnfinishedDeletion is the message for a request that cannot be fulfilled because the deletion of the instance was
-// begun.
-const UnfinishedDeletion = "the deletion of the service instance was begun and not finished: " +
-	"delete the service instance again"
+// begun and is not complete: it is running, failed or was interrupted.
+const UnfinishedDeletion = "the deletion of the service instance is not finished: delete the service instance again"
 
-// CheckUsable returns a *fault.UserError if the condition is Deleting, and nil otherwise.
+// CheckUsable returns a *fault.UserError that asks to delete the service instance again if the condition is Deleting.
+// It returns nil for every other condition, including Unreadable and "".
 func (c Condition) CheckUsable() error {
 	if c != Deleting {
 		return nil
@@ -245,14 +294,17 @@ func (c Condition) CheckUsable() error {
 	return &fault.UserError{Message: UnfinishedDeletion}
 }
 
-// AppliedOutputs returns the outputs of the last complete apply of an instance, including sensitive ones, and the
-// condition of the instance. If the last apply is not complete, the outputs are those that the record keeps for
-// bindings, or those in the state if it keeps none. AppliedOutputs does not wait for running commands.
+// AppliedOutputs returns the outputs of the last complete apply of the instance with this id, by name and including
+// sensitive ones, and the condition of the instance. If the last apply is not complete, the outputs are those that the
+// record keeps for bindings, or those in the state if it keeps none. The map may be empty if the template has no
+// outputs. AppliedOutputs reads the state like Lookup: it may delete an empty workspace and restore an incomplete state
+// file of the backend local, and waits for a running command only if that holds the lock of such a state.
 //
 // The error is a *fault.UserError if no apply was ever complete; it also wraps ErrNotStored if the state backend has no
-// state of the instance, in which case the condition is "". If the record cannot be read, AppliedOutputs returns
-// another error, with the condition Unreadable. If the backend cannot be reached or no pak has a usable OpenTofu, it
-// returns an error with the condition "".
+// state of the instance, in which case the condition is "". If the state or the record cannot be read, AppliedOutputs
+// returns another error, with the condition Unreadable. If the backend cannot be reached, the state is locked, the
+// context ends or no pak has a usable OpenTofu, it returns an error with the condition "". The outputs are nil after
+// every error.
 func (m *Manager) AppliedOutputs(ctx context.Context, instanceID string) (map[string]any, Condition, error) {
 	stored, err := m.Lookup(ctx, Instance, instanceID)
 	switch {

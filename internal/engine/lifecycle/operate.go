@@ -17,14 +17,18 @@ import (
 	"service-adapter/internal/tfjson"
 )
 
-// Forget removes the state of a binding or an instance, with its record, and destroys none of its resources. It returns
-// the content that it removed, in which the record may be unreadable. See Lookup for the workspace names that are
-// accepted as the id.
+// Forget removes the state of a binding or an instance, with its record, and destroys none of its resources, which are
+// then in no state. It returns the content that it removed, in which the record may be nil because it is unreadable.
+// Instead of the id, the name of its workspace is accepted if that contains a hash, for example "bh-" and 64
+// hexadecimal digits; see Lookup. The allowed conditions restrict the call; without any, every condition is allowed. A
+// state that an earlier run could not save is saved first. The removal is audited, and has the time limit of the kind.
 //
-// The allowed conditions restrict the call; without any, every condition is allowed. The error wraps ErrNotStored if
-// the state backend has no such workspace. Other errors are those of opening the workspace, of reading and changing its
-// state, and of the Audit. After an error, dropped is nil if the state could not be read or its condition is not
-// allowed, and set if Forget failed later.
+// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted. It is also
+// an error if the condition is not allowed, if no pak has a usable OpenTofu, if the workspace cannot be opened within
+// the limit, if its state cannot be read, changed or removed, or if the Audit fails. After an error, dropped is nil if
+// the workspace could not be opened, the state could not be read or its condition is not allowed, and set if Forget
+// failed later. In the latter case the resources may already be missing from the state, or the state may be removed, so
+// that only dropped names them.
 func (m *Manager) Forget(ctx context.Context, kind Kind, id string, allowed ...Condition) (dropped *Stored, err error) {
 	err = m.changeStored(ctx, kind, id, allowed, func(
 		ctx context.Context, space *workspace.Workspace, reader opentofu.Installation, stored *Stored,
@@ -38,15 +42,23 @@ func (m *Manager) Forget(ctx context.Context, kind Kind, id string, allowed ...C
 	return dropped, err
 }
 
-// Unlock releases the lock of the state that has this lock id, or whichever lock is held if the lock id is "". The
-// caller must make sure that the run that took the lock is dead. If a run of this machine works on the workspace,
-// Unlock waits for it within the budget, and returns an error if the run does not end in that time. See Lookup for the
-// workspace names that are accepted as the id.
+// Unlock releases the lock of the state of a binding or an instance. lock is the id of that lock, as the error of a
+// locked state shows it, or "" for whichever lock is held. The caller must make sure that the run that took the lock is
+// dead. If a run of this machine works on the workspace, Unlock waits for it within the budget, and returns an error if
+// the run does not end in that time. Instead of the id, the name of its workspace is accepted if that contains a hash,
+// for example "bh-" and 64 hexadecimal digits; see Lookup. The release is audited; for the audit log, the state is read
+// after a success, which may delete an empty workspace.
 //
-// With the lock id "", Unlock succeeds if the state is not locked; it returns an error if the lock ends with its holder
-// and cannot be released, as those of the backend pg. With any other lock id, it is an error if the state is not locked
-// by this lock. If the local backend has no state, Unlock does nothing. Other errors are those of opening the
-// workspace, of running OpenTofu, and of the Audit.
+// If the local backend has no state, Unlock releases nothing and returns nil, whatever lock is.
+//
+// With the lock id "", Unlock succeeds if the state is not locked. It then reads the state, which saves one that an
+// earlier run could not save and deletes an empty workspace. It returns an error that wraps a *statelock.Error if
+// OpenTofu does not report the holder of the lock: the locks of the backend pg end with their holders and cannot be
+// released, and any other lock was just taken or released. With a lock id, Unlock returns an error if the state is not
+// locked by this lock.
+//
+// In both cases it also returns an error if no pak has a usable OpenTofu, if the workspace cannot be opened, if
+// OpenTofu or reading the state fails, if the state of the local backend is incomplete, or if the Audit fails.
 func (m *Manager) Unlock(ctx context.Context, kind Kind, id, lock string) error {
 	return m.changeAny(ctx, workspaceByIDOrName(kind, id), func(
 		ctx context.Context, space *workspace.Workspace, reader opentofu.Installation,
@@ -55,10 +67,22 @@ func (m *Manager) Unlock(ctx context.Context, kind Kind, id, lock string) error 
 	})
 }
 
-// Reencrypt encrypts the state of the workspace with this name with the current key, unless it already is. It reports
-// whether the state changed. Only the storing of the state is audited, so that the audit log contains the states that
-// Reencrypt changed or failed to store. See workspace.Workspace.Reencrypt for the errors; others are those of opening
-// the workspace and of the Audit.
+// Reencrypt encrypts the state of the workspace with this name, which may be one that the adapter did not choose, with
+// the current key, unless it already is. It first saves a state that an earlier run could not save; that does not count
+// as a change. For the backend local it also replaces the copy from which a damaged state is restored, even if the
+// state already has the current key. An empty workspace is deleted. Only the storing with the current key is audited,
+// so that the audit log contains the states that Reencrypt encrypted or failed to encrypt.
+//
+// Reencrypt reports whether it stored the state encrypted anew. Without an error, changed is false if the state already
+// has the current key, if the workspace does not exist, and if it is empty. With an error, changed is true if the state
+// was stored anew and only a later step failed, such as replacing the copy; if changed is false, the new state may be
+// stored nevertheless.
+//
+// Reencrypt returns an error if the engine has no encryption, if no key fits the state, if the state is not encrypted
+// and Encryption.AcceptUnencrypted is not set, if no pak has a usable OpenTofu, if the workspace cannot be opened
+// within the budget, if the state or its copy cannot be read or stored, if an empty workspace cannot be deleted, if
+// another run changes the state at the same time, or if the Audit fails. The error is a *statelock.Error if another run
+// holds the lock of the state for too long.
 func (m *Manager) Reencrypt(ctx context.Context, name string) (changed bool, err error) {
 	err = withoutAudit(m).changeAny(ctx, name, func(
 		ctx context.Context, space *workspace.Workspace, reader opentofu.Installation,
@@ -75,10 +99,20 @@ func (m *Manager) Reencrypt(ctx context.Context, name string) (changed bool, err
 }
 
 // SaveUnsaved stores the state that an earlier run of the workspace with this name could not store in the backend, and
-// kept in a file of its scratch directory. If there is no such file, SaveUnsaved only reads the state. If the kept
-// state is incomplete, or another run has changed or deleted the stored one since, SaveUnsaved moves the file to the
-// cache directory instead, logs a warning and returns nil. It returns an error if the workspace cannot be opened, if
-// the state cannot be stored, or if the stored one cannot be read.
+// kept in a file of its scratch directory. The file is then removed. Then, also if there is no such file, SaveUnsaved
+// reads the state, and deletes the workspace if it is empty. With the backend local, it first restores an incomplete
+// state file. The work is audited.
+//
+// In three cases SaveUnsaved does not store the kept state, but moves its file to the cache directory, logs a warning
+// and returns nil:
+//   - The kept state is incomplete.
+//   - Another run has changed the stored state since.
+//   - Another run has deleted the stored state. A kept state without resources is then only removed. The backend local
+//     is an exception: a missing state counts as lost there, so the kept state is stored.
+//
+// SaveUnsaved returns an error if no pak has a usable OpenTofu, if the workspace cannot be opened within the budget, if
+// the state cannot be stored, if the stored one cannot be read, or if the Audit fails. If the state could not be
+// stored, the file stays.
 func (m *Manager) SaveUnsaved(ctx context.Context, name string) error {
 	return m.changeAny(ctx, name, func(
 		ctx context.Context, space *workspace.Workspace, reader opentofu.Installation,
@@ -88,9 +122,15 @@ func (m *Manager) SaveUnsaved(ctx context.Context, name string) error {
 	})
 }
 
-// UpToDate reports whether an upgrade of a binding or an instance would do nothing. It returns false if the condition
-// is Unreadable, if no installed pak has the recorded name, if the upgrade path of the pak does not lead to its default
-// OpenTofu, or if a pak is unreadable. It uses only the entry, so the entries that List returns are enough.
+// UpToDate reports whether an upgrade of a binding or an instance would do nothing. An upgrade leads to the default
+// OpenTofu of the installed pak with the recorded name, of several the newest such OpenTofu. UpToDate reads no state
+// and uses only the Entry of stored, so the results of List are enough.
+//
+// It returns false if there is something to upgrade: if an older OpenTofu wrote the state, or if that default OpenTofu
+// wrote it and the condition is Changing, which also follows a failed upgrade. It also returns false if that cannot be
+// determined: if the condition is Unreadable, if no installed pak with an OpenTofu has the recorded name, or if a pak
+// is unreadable. In all other cases it returns true, also if a newer OpenTofu wrote the state, or if the version of the
+// OpenTofu that wrote it is not valid.
 func (m *Manager) UpToDate(stored *Stored) bool {
 	if stored.Condition == Unreadable {
 		return false
@@ -99,10 +139,12 @@ func (m *Manager) UpToDate(stored *Stored) bool {
 	return err == nil && len(versions) == 0
 }
 
-// upgradePlan returns the newest installed pak with the recorded name, and the OpenTofu versions with which its
-// template must be applied, in that order. The list is empty if there is nothing to upgrade. It returns an error if a
-// pak is unreadable, because that pak may be the newest one, if no installed pak has that name, or if the upgrade path
-// of the pak does not lead to its default OpenTofu.
+// upgradePlan returns the installed pak with the recorded name, of several the one with the newest default OpenTofu,
+// and the OpenTofu versions with which the template of the binding or the instance must be applied, in that order. The
+// list is empty if there is nothing to upgrade. upgradePlan reads only the Entry of stored. It returns an error if a
+// pak is unreadable, because that pak may have a newer one, if no installed pak with an OpenTofu has that name, or if
+// the upgrade path of the pak does not lead to its default OpenTofu. The versions are nil after an error; the pak is
+// set only in the last case.
 func (m *Manager) upgradePlan(stored *Stored) (*brokerpak.Pak, []string, error) {
 	if m.Unreadable != nil {
 		return nil, nil, m.Unreadable
@@ -116,19 +158,28 @@ func (m *Manager) upgradePlan(stored *Stored) (*brokerpak.Pak, []string, error) 
 	return pak, versions, err
 }
 
-// UpgradeStored upgrades the state of a binding or an instance to the default OpenTofu version of the newest installed
-// pak with the recorded name. It applies the recorded template and inputs. It returns the OpenTofu versions before and
-// after the upgrade, which are equal if the state was already up to date. After a failed upgrade, to is the version
-// that was not reached. Both are "" if the upgrade failed before its steps were determined. See Lookup for the
-// workspace names that are accepted as the id.
+// UpgradeStored upgrades the state of a binding or an instance to the default OpenTofu version of the installed pak
+// with the recorded name, of several the newest such version. It applies the recorded template and inputs with each
+// OpenTofu of the upgrade path; ephemeral inputs, whose values are not recorded, are evaluated again with
+// Manager.Reevaluate. Instead of the id, the name of its workspace is accepted if that contains a hash, for example
+// "bh-" and 64 hexadecimal digits; see Lookup. The upgrade is audited, and has the time limit of the kind.
 //
-// The error wraps ErrNotStored if the state backend has no such workspace. It is also an error if the record cannot be
-// read, if no installed pak has the recorded name, if a pak is unreadable, if the upgrade path does not lead to the
-// default version, and if there is something to upgrade but a creation, an import or a deletion was not finished. If a
-// step of the upgrade fails, its error is returned (see ApplyUpgrade), the state stays at the version that was reached,
-// and the next call continues from there. If the condition is then Changing, the record in the state contains the error
-// as its Failure, unless OpenTofu was killed or ctx was canceled. Other errors are those of opening the workspace, of
-// reading its state and of the Audit.
+// It returns the OpenTofu versions before and after the upgrade, such as "1.9.4" and "1.10.6". They are equal if the
+// state was already up to date, if a failed upgrade or change with the default version is only applied again, and if an
+// unfinished creation, import or deletion prevents the upgrade. If the upgrade fails later, to is the version that was
+// not reached. Both are "" if the upgrade failed before its steps were determined.
+//
+// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted, and a
+// *LostResourcesError if resources are in no state. It is also an error if the record cannot be read, if no installed
+// pak with an OpenTofu has the recorded name, if a pak is unreadable, if the upgrade path does not lead to the default
+// version, if there is something to upgrade but a creation, an import or a deletion was not finished, and if an
+// ephemeral variable that a provider block may read has no value.
+//
+// If a step of the upgrade fails, its error is returned (see ApplyUpgrade), the state stays at the version that was
+// reached, and the next call continues from there. The record in the state then contains the error as its Failure,
+// unless the failed step changed no resource, OpenTofu was killed, ctx was canceled, resources are in no state, another
+// run took over the workspace, or the record cannot be stored, which is only logged. Other errors are those of opening
+// the workspace, of reading its state and of the Audit.
 func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (from, to string, err error) {
 	err = m.ChangeRecorded(ctx, kind, id, nil, func(
 		ctx context.Context, space *workspace.Workspace, stored *Stored,
@@ -160,7 +211,8 @@ func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (from
 	return from, to, err
 }
 
-// checkUpgradable returns an error if a creation, an import or a deletion was not finished.
+// checkUpgradable returns an error that names the condition unless it is Complete or Changing: a creation, an import or
+// a deletion that was not finished prevents an upgrade. Unreadable is an error as well.
 func checkUpgradable(condition Condition) error {
 	if condition == Complete || condition == Changing {
 		return nil
@@ -168,18 +220,29 @@ func checkUpgradable(condition Condition) error {
 	return fmt.Errorf("it is %s: finish or delete it first", condition)
 }
 
-// checkCondition returns an error if the allowed conditions do not contain the condition. An empty list allows every
-// condition. The condition can differ from the one in a list that was read earlier, because another run may have
-// changed the binding or the instance.
+// checkCondition returns an error that names the condition if the allowed conditions do not contain it. A nil or empty
+// list allows every condition. The condition can differ from the one in a list that was read earlier, because another
+// run may have changed the binding or the instance.
 func checkCondition(condition Condition, allowed []Condition) error {
 	if len(allowed) == 0 || slices.Contains(allowed, condition) {
 		return nil
 	}
-	return fmt.Errorf("it is %s by now", condition)
+	return fmt.Errorf("its condition is now %s", condition)
 }
 
 // DestroyStored destroys all resources of a binding or an instance, with the recorded inputs, and removes its state.
-// See DestroyWithInputs for the ids that are accepted, the allowed conditions and the errors.
+// Values of ephemeral inputs are not recorded, so they are missing. Before the destroy, an interrupted creation or
+// change is applied once more, and the resources of an unfinished import are dropped from the state; see
+// Manager.Destroy. Instead of the id, the name of its workspace is accepted if that contains a hash, for example "bh-"
+// and 64 hexadecimal digits; see Lookup. The allowed conditions restrict the call; without any, every condition is
+// allowed. The work is audited, and has the time limit of the kind.
+//
+// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted. It is also
+// an error if the record cannot be read, if the condition is not allowed, if no pak has a usable OpenTofu, if the
+// workspace cannot be opened or its state cannot be read, or if an ephemeral variable that a provider block may read is
+// missing. Otherwise it is that of Manager.Destroy, such as an *opentofu.Error or a *LostResourcesError, or of the
+// Audit. Unless the context has ended, an error of Manager.Destroy is returned with the addresses of the resources that
+// remain in the state.
 func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, allowed ...Condition) error {
 	recorded := func(_ context.Context, record *StateRecord) (map[string]any, map[string]error, error) {
 		return record.Inputs, nil, nil
@@ -187,14 +250,20 @@ func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, allow
 	return DestroyWithInputs(ctx, m, kind, id, recorded, allowed...)
 }
 
-// DestroyWithInputs destroys all resources of a binding or an instance and removes its state. The function inputs
-// returns the values of the template's variables for the record, and the reasons why ephemeral ones have no value; its
-// error ends DestroyWithInputs before anything is changed. See Lookup for the workspace names that are accepted as the
-// id. The allowed conditions restrict the call; without any, every condition is allowed.
+// DestroyWithInputs destroys all resources of a binding or an instance and removes its state. The function inputs is
+// called with the stored record and returns the values of the template's variables, and the reasons why ephemeral ones
+// have no value, which may be nil; its error ends DestroyWithInputs before any resource or record is changed; only a
+// state that an earlier run could not save has been saved then. Before the destroy, an interrupted creation or change
+// is applied once more, and the resources of an unfinished import are dropped from the state; see Manager.Destroy.
+// Instead of the id, the name of its workspace is accepted if that contains a hash, for example "bh-" and 64
+// hexadecimal digits; see Lookup. The allowed conditions restrict the call; without any, every condition is allowed.
+// The work is audited, and has the time limit of the kind.
 //
-// The error wraps ErrNotStored if the state backend has no such workspace. It is also an error if the record cannot be
-// read or the condition is not allowed. Otherwise it is an error of inputs or of Manager.Destroy. Unless the context
-// has ended, DestroyWithInputs adds to the latter the addresses of the resources that remain in the state.
+// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted. It is also
+// an error if the record cannot be read, if the condition is not allowed, if no pak has a usable OpenTofu, or if the
+// workspace cannot be opened or its state cannot be read. Otherwise it is an error of inputs, of Manager.Destroy or of
+// the Audit. Unless the context has ended, DestroyWithInputs adds to that of Manager.Destroy the addresses of the
+// resources that remain in the state.
 func DestroyWithInputs(
 	ctx context.Context, m *Manager, kind Kind, id string,
 	inputs func(context.Context, *StateRecord) (values map[string]any, unevaluated map[string]error, err error),
@@ -214,14 +283,16 @@ func DestroyWithInputs(
 			return err
 		}
 		if remaining := remainingResources(ctx, m, space); len(remaining) > 0 {
-			err = fmt.Errorf("%w; these are left: %s", err, strings.Join(remaining, ", "))
+			err = fmt.Errorf("%w; these resources still exist: %s", err, strings.Join(remaining, ", "))
 		}
 		return err
 	})
 }
 
-// remainingResources returns the addresses of the resources in the state of an open workspace, and nil if the state
-// cannot be read or does not exist.
+// remainingResources reads the state of an open workspace and returns the addresses of the resources in it, without
+// instance keys. Before that, it saves a state that an earlier run could not save; an empty workspace is deleted. It
+// returns nil if the state cannot be read, does not exist or contains no resources, or if no pak has a usable OpenTofu.
+// It logs no error.
 func remainingResources(ctx context.Context, m *Manager, space *workspace.Workspace) []string {
 	reader, err := m.StateReader(ctx, nil)
 	if err != nil {
@@ -234,16 +305,23 @@ func remainingResources(ctx context.Context, m *Manager, space *workspace.Worksp
 	return state.Resources
 }
 
-// ApplyStored applies the recorded template of a binding or an instance again, with the recorded inputs. It reverts
-// changes that were made outside of OpenTofu and finishes an interrupted creation or change. It reverts an unfinished
-// deletion: the resources that were destroyed are created again. With dryRun it applies nothing, is not audited, and
-// returns the changes that an apply would make; without dryRun, changes is nil.
+// ApplyStored applies the recorded template of a binding or an instance again, with the recorded inputs; ephemeral
+// inputs, whose values are not recorded, are evaluated again with Manager.Reevaluate. It reverts changes that were made
+// outside of OpenTofu and finishes an interrupted creation or change. It reverts an unfinished deletion: the resources
+// that were destroyed are created again. A Failure is removed from the record before the apply. Instead of the id, the
+// name of its workspace is accepted if that contains a hash, for example "bh-" and 64 hexadecimal digits; see Lookup.
+// The work is audited, and has the time limit of the kind.
 //
-// The error wraps ErrNotStored if the state backend has no such workspace. ApplyStored also returns an error if the
-// record cannot be read or its template cannot be prepared, if an import was not finished, if resources of the record
-// are in no state (*LostResourcesError), and if an older OpenTofu than the pak's wrote the state, which must then be
-// upgraded first. Other errors are those of ApplyRecord and, with dryRun, of workspace.Workspace.Plan. After a
-// successful apply, the record has no Failure.
+// With dryRun it applies nothing, is not audited, and returns the changes that an apply would make, which are empty if
+// there are none; without dryRun, changes is nil. In both cases a state that an earlier run could not save is saved
+// first.
+//
+// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted.
+// ApplyStored also returns an error if the record cannot be read or its template cannot be prepared, if an import was
+// not finished, if resources of the record are in no state (*LostResourcesError), if an older OpenTofu than the pak's
+// wrote the state, which must then be upgraded first, and if an ephemeral variable that a provider block may read has
+// no value. Other errors are those of opening the workspace and reading its state, of ApplyRecord, of the Audit and,
+// with dryRun, of workspace.Workspace.Plan.
 func (m *Manager) ApplyStored(
 	ctx context.Context, kind Kind, id string, dryRun bool,
 ) (changes []tfjson.Change, err error) {
@@ -280,14 +358,19 @@ func (m *Manager) ApplyStored(
 	return changes, err
 }
 
-// Drift returns the differences between the real resources of a binding or an instance and its state, with the recorded
-// inputs. It changes nothing and is not audited. If the condition is not Complete, Drift does not compare anything and
-// returns nil changes, because the resources that should exist are unknown. With the condition Complete, an empty list
-// means that the resources equal the state.
+// Drift returns the differences between the real resources of a binding or an instance and its state, and its
+// condition. The template has the recorded inputs; ephemeral inputs, whose values are not recorded, are evaluated again
+// with Manager.Reevaluate. Drift changes no resource and is not audited, but first saves a state that an earlier run
+// could not save. Instead of the id, the name of its workspace is accepted if that contains a hash, for example "bh-"
+// and 64 hexadecimal digits; see Lookup.
 //
-// The error wraps ErrNotStored if the state backend has no such workspace. It is also an error if the record cannot be
-// read or the recorded template cannot be prepared. Other errors are those of opening the workspace and of
-// workspace.Workspace.Plan.
+// If the condition is not Complete, Drift does not compare anything and returns nil changes, because the resources that
+// should exist are unknown. With the condition Complete, an empty list means that the resources equal the state.
+//
+// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted. It is also
+// an error if the record cannot be read, if the recorded template cannot be prepared, or if an ephemeral variable that
+// a provider block may read has no value. Other errors are those of opening the workspace, of reading its state and of
+// workspace.Workspace.Plan. After an error the condition is "" unless the template could be prepared.
 func (m *Manager) Drift(
 	ctx context.Context, kind Kind, id string,
 ) (changes []tfjson.Change, condition Condition, err error) {
@@ -305,22 +388,30 @@ func (m *Manager) Drift(
 	return changes, condition, err
 }
 
-// withoutAudit returns a copy of the manager that audits nothing, for work that changes nothing or calls Audit itself.
+// withoutAudit returns a shallow copy of the manager whose Audit is nil, for work that is not audited or that calls
+// Audit itself. The manager m does not change.
 func withoutAudit(m *Manager) *Manager {
 	unaudited := *m
 	unaudited.Audit = nil
 	return &unaudited
 }
 
-// PushState stores the content of a file as the state of a binding or an instance, which does not have to exist. The
-// file contains an unencrypted state, or a copy that PushState or ExecState wrote. The previous state is first copied
-// to a file, whose path is returned even if the push fails; backup is "" if the workspace had no state.
+// PushState stores file, the content of a file, as the state of a binding or an instance, which does not have to exist.
+// The content is an unencrypted state, or a copy that PushState or ExecState wrote. Instead of the id, the name of its
+// workspace is accepted if that contains a hash, for example "bh-" and 64 hexadecimal digits; see Lookup. The push is
+// audited.
 //
-// PushState returns an error, and stores nothing, unless the file contains a state with a record of this binding or
+// Before the push, a state that an earlier run could not save is saved, an empty workspace is deleted, and the previous
+// state is copied to a new file in the cache directory. The path of that file is returned even if the push fails; the
+// caller may remove it. backup is "" if the workspace had no state or the copy failed.
+//
+// PushState returns an error, and stores nothing, unless the content is a state with a record of this binding or
 // instance that the installed OpenTofu can read. The error wraps workspace.ErrNewerState if a newer OpenTofu wrote it.
-// It is also an error if the previous state cannot be read or copied. Unless force is set, OpenTofu rejects a state
-// with another lineage or an older serial than the stored one. Other errors are those of opening the workspace, of
-// workspace.Workspace.Push and of the Audit.
+// PushState also stores nothing if no pak has a usable OpenTofu, if the workspace cannot be opened within the budget,
+// if the previous state cannot be read or copied, or if another run holds the lock of the state for too long
+// (*statelock.Error). Unless force is set, OpenTofu rejects a state with another lineage or an older serial than the
+// stored one (*opentofu.Error). After any other error of workspace.Workspace.Push, for example because OpenTofu was
+// interrupted, and after an error of the Audit, the state may have been stored.
 func (m *Manager) PushState(
 	ctx context.Context, kind Kind, id string, file []byte, force bool,
 ) (backup string, err error) {
@@ -331,7 +422,7 @@ func (m *Manager) PushState(
 		text := m.Engine.DecryptState(file)
 		state, err := statestore.Parse(text)
 		if err != nil || state == nil {
-			return cmp.Or(err, errors.New("the file holds no state"))
+			return cmp.Or(err, errors.New("the file does not contain a state"))
 		}
 		record, err := DecodeRecord(state.Record)
 		switch {
@@ -340,7 +431,8 @@ func (m *Manager) PushState(
 		case state.Nonce == "" || Workspace(record.KindAndID()) != name:
 			return errors.New("it is the state of another binding or instance")
 		case opentofu.Older(reader.Version, state.TofuVersion):
-			return fmt.Errorf("%w: by %s, and this is %s", workspace.ErrNewerState, state.TofuVersion, reader.Version)
+			return fmt.Errorf("%w: version %s, and this is version %s",
+				workspace.ErrNewerState, state.TofuVersion, reader.Version)
 		}
 		stored, err := space.State(ctx, reader)
 		if err == nil && stored != nil {
@@ -355,15 +447,25 @@ func (m *Manager) PushState(
 }
 
 // ExecState runs an OpenTofu command in the workspace of a binding or an instance, with the recorded template and
-// inputs. The args are the command and its arguments, and the terminal is that of the operator, who sees the output
-// with its secrets. The command may wait for a person, so only the end of ctx interrupts it; the work before it has the
-// time of other changes.
+// inputs. The args are the command and its arguments, such as "state", "list". The terminal is that of the operator,
+// who sees the output with its secrets. Instead of the id, the name of its workspace is accepted if that contains a
+// hash, for example "bh-" and 64 hexadecimal digits; see Lookup. Ephemeral inputs, whose values are not recorded, are
+// evaluated again with Manager.Reevaluate; a missing value is only logged. The work is audited.
 //
-// It returns the path of a copy of the previous state if the command changed the state, even if the command failed, and
-// "" otherwise. The copy stays until the caller removes it. The error wraps ErrNotStored if the state backend has no
-// such workspace, and an *opentofu.Error if the command failed. It is also an error if the record or, after the
-// command, the state cannot be read, if its template cannot be prepared, or if the previous state cannot be copied; in
-// the last two cases the command is not run. Other errors are those of opening the workspace and of the Audit.
+// The command may wait for a person, so it has no time limit and is only interrupted when ctx ends; the work before it
+// has the time limit of the kind. Unless the args request it, the command does not wait for the lock of the state: if
+// it needs the lock and another run holds it, it fails.
+//
+// ExecState returns the path of a copy of the previous state, a new file in the cache directory, if the command changed
+// the state or may have done so, even if the command failed. Otherwise it removes the copy and returns "". The caller
+// may remove the copy.
+//
+// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted, and an
+// *opentofu.Error if the command failed. It is also an error if the record cannot be read, if no OpenTofu can be found
+// for it, if its template cannot be prepared, if the previous state cannot be copied, or if a newer OpenTofu wrote the
+// state (workspace.ErrNewerState); the command is not run then. It is also an error if OpenTofu cannot be started and,
+// after the command, if the state cannot be read or has lost its record, or if an unneeded copy cannot be removed.
+// Other errors are those of opening the workspace and of the Audit.
 func (m *Manager) ExecState(
 	ctx context.Context, kind Kind, id string, terminal opentofu.Terminal, args ...string,
 ) (backup string, err error) {
@@ -386,10 +488,19 @@ func (m *Manager) ExecState(
 }
 
 // SetAside renames the workspace of a binding or an instance whose state cannot be read, so that the id can be used
-// again. It returns the new name. Resources and the content of the state do not change. It returns an error if the
-// state can be read or does not exist, if another run holds its lock (*statelock.Error), if only OpenTofu can access
-// the states of the backend, or if the backend cannot be reached. See Lookup for the workspace names that are accepted
-// as the id.
+// again. It first tries to save a state that an earlier run could not save, to restore an incomplete state file of the
+// backend local, and to read the state. Every failure of that, except a lock of another run, counts as unreadable, even
+// if the state is intact and the cause is a missing key or an unsuitable OpenTofu. SetAside returns the new name, such
+// as "aside-b-1234-1700000000000000000" with a time in nanoseconds, which the adapter does not list as a binding or an
+// instance. The renaming changes neither the resources nor the content of the state. Instead of the id, the name of its
+// workspace is accepted if that contains a hash, for example "bh-" and 64 hexadecimal digits; see Lookup. The renaming
+// is audited, and happens within the budget.
+//
+// SetAside returns "" and an error if the state can be read or does not exist, if another run holds its lock for too
+// long (*statelock.Error), if only OpenTofu can access the states of the backend, if no pak has a usable OpenTofu, if
+// the workspace cannot be opened, or if the backend cannot rename it. After an error of the backend, or if ctx or the
+// budget ends, the workspace may have been renamed nevertheless. An error of the Audit may be returned with the new
+// name.
 func (m *Manager) SetAside(ctx context.Context, kind Kind, id string) (name string, err error) {
 	err = m.changeAny(ctx, workspaceByIDOrName(kind, id), func(
 		ctx context.Context, space *workspace.Workspace, reader opentofu.Installation,

@@ -28,9 +28,13 @@ const providerDied = `(?s)Plugin did not respond.*ApplyResourceChange|` +
 const pluginFailed = `(?i)plugin did not respond|reattachment process not found|could not load plugin|` +
 	`failed to (instantiate|load) (provider|plugin)|unavailable desc`
 
-// Error is the failure of a run of OpenTofu. It describes the run's first error diagnostic, or the last line of the
-// output if there is no diagnostic. Secrets are masked in Summary, Detail and Address. If the run was interrupted
-// because a context ended, the Error satisfies errors.Is with the context's error.
+// Error is the failure of a run of OpenTofu that ended with an exit status other than 0 or by a signal. It describes
+// the run's first error diagnostic, or the last line of the output if the output has no diagnostic. Further fields
+// identify some causes: a state backend that failed, the lock of another run, an own lock that OpenTofu could not
+// release, a provider that ended in the middle of a change, and a race between two machines that create the tables of
+// pg. Secrets are masked in Summary, Detail and Address. If the context of the run had ended before the run failed, the
+// run counts as interrupted, and the Error satisfies errors.Is with the context's error. Runner.Run returns an *Error,
+// never an Error.
 type Error struct {
 	Command  string // the subcommand, such as "apply"
 	Summary  string // one line without a final period, as is Detail
@@ -57,13 +61,16 @@ type Error struct {
 	unmasked diagnostic // the diagnostic with its secrets
 }
 
-// Resource returns the address of the resource that the diagnostic concerns, as it is in the state, or "" if there is
-// none. Unlike Address it is not masked and may contain secrets, so it must not be shown.
+// Resource returns the address of the resource or provider that the diagnostic concerns, such as random_string.name[0],
+// as it is in the state, or "" if the diagnostic has no address or the output has no diagnostic. Unlike the field
+// Address it is not masked and may contain secrets, so it must not be shown.
 func (e *Error) Resource() string { return e.unmasked.Address }
 
 // InEvaluation reports whether OpenTofu exited because it could not evaluate the configuration or read a data source.
-// It assumes so if the failure has none of the other causes that this package recognises: it is false for errors about
-// managed resources, providers, state backends and locks, and for runs that were interrupted or ended by a signal.
+// It assumes so if the failure has none of the other causes that this package recognises, also if the diagnostic has no
+// address. It is false for errors about managed resources, providers, state backends and locks, and for runs that were
+// interrupted or ended by a signal. It does not recognise the exit status of a plan that contains changes, for which it
+// is true; see FoundChanges.
 func (e *Error) InEvaluation() bool {
 	address := e.Resource()
 	ofData := strings.HasPrefix(address, "data.") || strings.Contains(address, ".data.")
@@ -72,14 +79,17 @@ func (e *Error) InEvaluation() bool {
 }
 
 // OfProvider reports whether a provider could not be started, reached or configured, for example because its server is
-// down or refuses the login. Such an error says nothing about the resources.
+// down or refuses the login, or whether its process ended during the run. It uses the first diagnostic only: it returns
+// true if the diagnostic has the address of a provider, or a text of OpenTofu about a failed provider process.
 func (e *Error) OfProvider() bool {
 	return strings.HasPrefix(e.Resource(), "provider[") ||
 		regexp.MustCompile(pluginFailed).MatchString(e.unmasked.Summary+" "+e.unmasked.Detail)
 }
 
-// Error returns the failure as one line: the subcommand, the exit status, the interrupt, the backend, the location, and
-// the diagnostic, as far as they apply.
+// Error returns the failure as one line with masked texts: the subcommand, the exit status or "a signal", the reason of
+// an interrupt, the backend, the location, the summary and the detail of the diagnostic, and the number of further
+// errors. Parts that do not apply are omitted. An example is "OpenTofu apply ended with exit status 1: random_string.a
+// (main.tf:3): Invalid length: it must be positive (2 more errors)".
 func (e *Error) Error() string {
 	var text strings.Builder
 	text.WriteString("OpenTofu " + e.Command + " ended with ")
@@ -108,8 +118,9 @@ func (e *Error) Error() string {
 // Unwrap returns the error of the context that interrupted the run, or nil if the run was not interrupted.
 func (e *Error) Unwrap() error { return e.cause }
 
-// location returns the masked address of the resource and the position in the configuration, as far as they are known.
-// It returns "" if neither is.
+// location returns the masked address of the resource and the position in the configuration as "ADDRESS (FILE:LINE)".
+// An unknown part is omitted, so the result may also be "ADDRESS (FILE)", "ADDRESS", "FILE:LINE" or "FILE". It is "" if
+// the diagnostic has neither an address nor a file.
 func (e *Error) location() string {
 	file := e.File
 	if file != "" && e.Line > 0 {
@@ -121,7 +132,9 @@ func (e *Error) location() string {
 	return e.Address + file
 }
 
-// message is a line of OpenTofu's -json output, with the fields that this package reads.
+// message is a line of OpenTofu's -json output, with the fields that this package reads. Type is the type of the
+// message, such as "apply_start". Diagnostic is nil if the message contains none. Hook contains the planned action,
+// such as "create", and the address of the resource instance that the message concerns; it is zero if there is none.
 type message struct {
 	Type       string      `json:"type"`
 	Diagnostic *diagnostic `json:"diagnostic"`
@@ -133,7 +146,8 @@ type message struct {
 	} `json:"hook"`
 }
 
-// diagnostic is an error or warning of OpenTofu.
+// diagnostic is an error or warning of OpenTofu, decoded from the -json output or parsed from human-readable text. Its
+// texts are not masked. An unknown text is empty, and Range is nil if the position is unknown.
 type diagnostic struct {
 	Severity string       `json:"severity"`
 	Summary  string       `json:"summary"`
@@ -142,7 +156,8 @@ type diagnostic struct {
 	Range    *sourceRange `json:"range"`
 }
 
-// sourceRange is the position of a diagnostic in a configuration file.
+// sourceRange is the position of a diagnostic in a configuration file: the file's name, as OpenTofu reports it, and the
+// line, counted from 1.
 type sourceRange struct {
 	Filename string `json:"filename"`
 	Start    struct {
@@ -150,26 +165,32 @@ type sourceRange struct {
 	} `json:"start"`
 }
 
-// FoundChanges reports whether an error is the exit status with which "plan -detailed-exitcode" reports that the plan
-// contains changes. Such a run has not failed. It is false for nil. The run must have been such a plan.
+// FoundChanges reports whether err is, or wraps, an *Error with the exit status 2, with which "plan -detailed-exitcode"
+// reports that the plan contains changes. Such a run has not failed. FoundChanges returns false for nil and for any
+// other error. The caller must pass the error of such a plan, because FoundChanges does not check the command.
 func FoundChanges(err error) bool {
 	var run *Error
 	return errors.As(err, &run) && run.ExitCode == 2
 }
 
-// interruption returns the reason why the run was interrupted: the text of the context's error, or "its time was over"
-// if that is context.DeadlineExceeded itself. It may be called only if there was an interrupt.
+// interruption returns the reason why the run was interrupted: the text of the context's error, or "its time limit was
+// reached" if that is context.DeadlineExceeded itself and not an error that wraps it. It panics if the run was not
+// interrupted.
 func (e *Error) interruption() string {
 	if e.cause == context.DeadlineExceeded { //nolint:errorlint // an error that wraps it has a text of its own
-		return "its time was over"
+		return "its time limit was reached"
 	}
 	return e.cause.Error()
 }
 
-// explain sets the fields that are read from the output of the run, except Backend, and masks those that may contain
-// secrets. The diagnostic is the first error in the -json messages on stdout. Without one, it is the first error in the
-// human-readable text on stderr, or else on stdout, and More is 0. ProviderDied is set if any of the -json messages
-// says so.
+// explain sets Summary, Detail, Address, File, Line, More, ProviderDied, HeldLock, NotReleased and SetupRace from the
+// output of the failed run; see explainLock for the last three. It masks the secrets of mask, which may be nil, in
+// Summary, Detail and Address. It does not set Backend.
+//
+// The diagnostic is the first error in the -json messages on stdout, and More is the number of the others. Without such
+// a message, the diagnostic is the first error in the human-readable text on stderr, or the last line of that text if
+// it contains no error, and More is 0. If stderr contains no such text, the text on stdout is used in the same way.
+// ProviderDied is set if any error in the -json messages says that a provider ended in the middle of a change.
 func (e *Error) explain(stdout, stderr []byte, mask *redact.Secrets) {
 	var diagnostics []diagnostic
 	died := regexp.MustCompile(providerDied)
@@ -192,10 +213,11 @@ func (e *Error) explain(stdout, stderr []byte, mask *redact.Secrets) {
 	e.Mask(mask)
 }
 
-// Mask sets Summary, Detail, Address, File and Line again from OpenTofu's diagnostic. The first three are masked with
-// these secrets, none if mask is nil, and Summary and Detail are shortened to one line. File and Line stay as they are
-// if the diagnostic has no position. It is called once more when the caller has learnt more secrets, such as the
-// sensitive values in the state. It undoes ReplaceText.
+// Mask sets Summary, Detail, Address, File and Line again from OpenTofu's diagnostic, of which the Error keeps the
+// unmasked text. It masks the secrets of mask in the first three; a nil mask masks none. Summary and Detail are
+// shortened to one line each of at most 1500 bytes. Detail is rewritten if a local-exec command failed; see causeFirst.
+// File and Line stay as they are if the diagnostic has no position. The caller calls Mask once more when it has learnt
+// more secrets, such as the sensitive values in the state. Mask undoes ReplaceText.
 func (e *Error) Mask(mask *redact.Secrets) {
 	e.Summary, e.Address = oneLine(mask.Clean(e.unmasked.Summary)), mask.Clean(e.unmasked.Address)
 	e.Detail = oneLine(causeFirst(mask.Clean(e.unmasked.Detail)))
@@ -213,10 +235,11 @@ func (e *Error) ReplaceText(why string) { e.Summary, e.Detail = why, "" }
 // output.
 const commandFailed = `(?s)^Error running command '.*': ([^']*?)\. Output: (.*)$`
 
-// causeFirst rewrites the detail of a diagnostic about a failed local-exec command. The result is the end of the
-// command's output, which usually contains the cause and is shortened to half of longestMessage, followed by the exit
-// status. If the command wrote nothing, the result says so. The script, which the template contains, is omitted. Any
-// other detail is returned unchanged.
+// causeFirst rewrites the detail of a diagnostic about a failed local-exec command. The result is "OUTPUT (the command
+// ended with STATUS)", where OUTPUT is the command's output without white space at its ends. Of a longer output only
+// the last 750 bytes are kept, after an ellipsis, because the end usually contains the cause. If OUTPUT is empty, the
+// result is "the command ended with STATUS and wrote nothing". The script of the command, which the detail repeats, is
+// omitted. Any other detail is returned unchanged.
 func causeFirst(detail string) string {
 	parts := regexp.MustCompile(commandFailed).FindStringSubmatch(detail)
 	if parts == nil {
@@ -241,9 +264,11 @@ const (
 )
 
 // parseErrorText returns the first error in human-readable output without colours. The summary is the rest of the line
-// "Error: …", the range is the position, nil if there is none, and the detail is the text after the position and the
-// lines of the configuration. The severity and the address are always empty. If the output has no such line, the
-// summary is its last line that is not a -json message, and the rest is empty.
+// "Error: …". The range is the position in the configuration if that is the next line that is not empty, and nil
+// otherwise. The detail consists of the other lines up to the next error, joined by spaces, without the lines of the
+// configuration that are quoted after the position. The severity and the address are always empty. If the output has no
+// line "Error: …", the summary is the last line that is not empty and does not begin with a brace as -json messages do,
+// and the rest is empty. Without such a line the result is zero.
 func parseErrorText(output []byte) diagnostic {
 	var result diagnostic
 	var last string // the last line that may serve as a summary
@@ -278,8 +303,9 @@ func parseErrorText(output []byte) diagnostic {
 	return result
 }
 
-// oneLine joins the lines of a text, reduces white space to single spaces, truncates the result to longestMessage with
-// an ellipsis, and removes a final period.
+// oneLine returns a text as one line: it reduces all white space, including line ends, to single spaces, cuts off what
+// exceeds 1500 bytes and appends an ellipsis then, and removes one final period. It returns "" for a text of white
+// space.
 func oneLine(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > longestMessage {
@@ -288,8 +314,11 @@ func oneLine(text string) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// explainEncryption replaces OpenTofu's diagnostic, if that is about the state encryption, by a message that names the
-// setting to change. It clears Detail then. Later calls of Mask keep the message. Other diagnostics are unchanged.
+// explainEncryption replaces OpenTofu's diagnostic by a message that names the setting to change if it reports one of
+// these causes: a state encrypted with an unknown key, an encrypted state without a configured encryption, or an
+// unencrypted state with one. explainEncryption sets Summary to the message and clears Detail, also in the unmasked
+// diagnostic, so that later calls of Mask keep the message. It leaves any other diagnostic unchanged. explain must have
+// been called.
 func (e *Error) explainEncryption() {
 	text := e.Summary + " " + e.Detail
 	unknownKey := `(?s)` + statestore.AnotherKey + `.*?(` + regexp.QuoteMeta(statestore.AddKey) + `|$)`
@@ -331,10 +360,10 @@ const (
 		`lock|fetch the state|upload state)`
 )
 
-// explainLock sets HeldLock and SetupRace according to the diagnostic, and NotReleased according to the whole output.
-// HeldLock stays nil if no lock of another run caused the failure, if NotReleased is set, or if the time in the
-// description of the holder has an unknown form. It is empty, but not nil, if another run took or released the lock
-// before OpenTofu could read its holder.
+// explainLock sets HeldLock and SetupRace according to the diagnostic, which explain has set, and NotReleased according
+// to the whole output. HeldLock describes the lock of another run that caused the failure. It stays nil if no such lock
+// did, if NotReleased is set, or if the time in the description of the holder has an unknown form. It is empty, but not
+// nil, if another run took or released the lock before OpenTofu could read its holder.
 func (e *Error) explainLock(stdout, stderr []byte) {
 	text := strings.Join(strings.Fields(e.unmasked.Summary+" "+e.unmasked.Detail), " ")
 	e.NotReleased = regexp.MustCompile(notReleased).Match(stdout) || regexp.MustCompile(notReleased).Match(stderr)
@@ -352,9 +381,9 @@ func (e *Error) explainLock(stdout, stderr []byte) {
 	}
 }
 
-// isBackendFault reports whether the state backend caused the failure, according to the diagnostic or, without one, to
-// the last line of the output; see explain, which must have been called. A diagnostic with an address or a position is
-// never about the backend.
+// isBackendFault reports whether the state backend caused the failure, according to the text of the diagnostic or,
+// without one, to the last line of the output. explain must have set both. It returns false for a diagnostic with an
+// address or a position, because such a diagnostic concerns a resource, a provider or the configuration.
 func (e *Error) isBackendFault() bool {
 	return e.Address == "" && e.File == "" && regexp.MustCompile(backendFault).MatchString(e.Summary+" "+e.Detail)
 }

@@ -29,8 +29,9 @@ import (
 // ReattachVariable is the environment variable that gives OpenTofu the addresses of running providers.
 const ReattachVariable = "TF_REATTACH_PROVIDERS"
 
-// Group is a set of providers that run for OpenTofu in one working directory. Start returns it, and Stop must be
-// called. Reattach and Stop must not be called concurrently.
+// A Group is a set of provider processes that run for OpenTofu in one working directory. Start returns it, and Stop
+// must be called. Its Lifeline is a pipe that OpenTofu must inherit, so that the providers are killed when both the
+// adapter and OpenTofu have ended. Reattach and Stop must not be called concurrently. The zero value cannot be used.
 type Group struct {
 	// Lifeline is the writing end of a pipe that OpenTofu must inherit. The supervisors kill the providers when all
 	// processes that hold it have closed it or ended.
@@ -42,7 +43,9 @@ type Group struct {
 	servers  map[string]*server // by the address of the provider
 }
 
-// Options are the properties of the processes that Start starts. All fields are required.
+// Options are the properties of the provider processes that Start starts: the working directory and the environment,
+// the prefix of the paths of the files for their stderr, an open file whose lock they inherit, and the logger for
+// providers that could not be started. All fields are required.
 type Options struct {
 	// Dir is the working directory, which is also that of OpenTofu.
 	Dir string
@@ -56,14 +59,17 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// OutputPath returns the path of the file that receives the stderr of the provider with the index n in the list that
-// Start receives. prefix is that of Options.Output.
+// OutputPath returns the path of the file that receives the stderr of one provider: prefix, n in decimal and ".stderr",
+// for example "/dir/provider0.stderr". prefix is that of Options.Output. n is the index, from 0, of the provider in the
+// list that Start receives.
 func OutputPath(prefix string, n int) string { return prefix + strconv.Itoa(n) + ".stderr" }
 
-// Start starts providers in the background and returns without waiting for them; Reattach waits. A provider that fails
-// to start, or does not report its address within handshakeTimeout and before the context ends, is logged and omitted
-// from the group, so that OpenTofu starts it. A provider that has reported its address runs until Stop, also if the
-// context ends. Start returns an error only if it cannot create a pipe.
+// Start starts providers in the background and returns without waiting for them; Group.Reattach waits. The stderr of
+// each one goes to the file that OutputPath names. A provider that fails to start, or does not report its address
+// within handshakeTimeout, 5 seconds, and before the context ends, is logged and omitted from the group, so that
+// OpenTofu starts it. A provider that has reported its address runs until Stop, also if the context ends, or until no
+// process holds Group.Lifeline. Start returns an error only if it cannot create a pipe. The list of providers may be
+// empty.
 func Start(ctx context.Context, providers []Shared, o Options) (*Group, error) {
 	supervised, lifeline, err := os.Pipe()
 	if err != nil {
@@ -74,7 +80,7 @@ func Start(ctx context.Context, providers []Shared, o Options) (*Group, error) {
 		g.starting.Go(func() {
 			started, err := o.serve(ctx, shared.File, OutputPath(o.Output, n), supervised)
 			if err != nil {
-				g.logger.Debug("leaving a provider to OpenTofu", "provider", shared.Address, "error", err)
+				g.logger.Debug("letting OpenTofu start a provider itself", "provider", shared.Address, "error", err)
 				return
 			}
 			g.mutex.Lock()
@@ -89,17 +95,17 @@ func Start(ctx context.Context, providers []Shared, o Options) (*Group, error) {
 	return g, nil
 }
 
-// Reattach waits until all providers have started or failed to. It returns the value of ReattachVariable and the
-// leaders of the providers' process groups, in no particular order. Providers that cannot be reached are stopped,
-// logged and removed from the group; OpenTofu then starts them itself. The value is "" and the leaders are nil if no
-// provider runs. Reattach may be called again before each run. It returns an error only if the addresses cannot be
-// encoded.
+// Reattach waits until all providers have started or failed to start. It returns the value of the environment variable
+// TF_REATTACH_PROVIDERS for OpenTofu, a JSON object from provider addresses to sockets, and the leaders of the
+// providers' process groups, in no particular order. Providers that accept no connection are stopped, logged and
+// removed from the group; OpenTofu then starts them itself. The value is "" and the leaders are nil if no provider
+// runs. Reattach may be called again before each run. It returns an error only if the JSON object cannot be encoded.
 func (g *Group) Reattach() (value string, leaders []opentofu.Process, err error) {
 	g.starting.Wait()
 	addresses := map[string]reattachConfig{}
 	for address, server := range g.servers {
 		if err := server.reachable(); err != nil {
-			g.logger.Debug("leaving a provider to OpenTofu", "provider", address, "error", err)
+			g.logger.Debug("letting OpenTofu start a provider itself", "provider", address, "error", err)
 			server.stop()
 			delete(g.servers, address)
 			continue
@@ -114,8 +120,9 @@ func (g *Group) Reattach() (value string, leaders []opentofu.Process, err error)
 	return string(text), leaders, err
 }
 
-// Stop waits until all providers have started or failed to, kills them and closes the Lifeline. It must be called once.
-// No run of OpenTofu may be using the providers.
+// Stop waits until all providers have started or failed to start, then kills them, waits until they have ended, and
+// closes the Lifeline. It must be called once, also for a group without providers. No run of OpenTofu may be using the
+// providers.
 func (g *Group) Stop() {
 	g.starting.Wait()
 	for _, server := range g.servers {
@@ -124,7 +131,8 @@ func (g *Group) Stop() {
 	_ = g.Lifeline.Close()
 }
 
-// Shared is a provider of a template that a single process can serve, because the template configures it only once.
+// Shared is a provider of a template that a single process can serve for all runs, because the template configures it
+// only once. It consists of the provider's address, as HOST/NAMESPACE/TYPE, and the path of its executable.
 type Shared struct {
 	Address string // host/namespace/type, as in the dependency lock file
 	File    string // the path of the executable
@@ -133,13 +141,15 @@ type Shared struct {
 // lockedProvider matches the head of a provider's entry in a dependency lock file: the address and the version.
 const lockedProvider = `(?m)^provider "([^"]+)" \{\n  version\s*= "([^"]+)"`
 
-// FindShared returns the providers of an initialised template that a single process can serve. The lockFile is the path
-// of the template's dependency lock file. Providers that the installation does not contain in the locked version are
-// left out. It returns an error if the lock file exists and cannot be read.
+// FindShared returns the providers of an initialised template that a single process can serve, in the order of the lock
+// file. i is the installation that contains the executables, m is the parsed template, and lockFile is the path of the
+// template's dependency lock file. Providers that the installation does not contain in the locked version are left out.
+// FindShared returns an error only if the lock file exists and cannot be read.
 //
-// The result is nil if a provider may have several configurations: if the template has aliases or modules, or if the
-// number of its local provider names, without the built-in terraform, is not the number of providers in the lock file.
-// Two of the names may then refer to the same provider. The result is also nil without a lock file.
+// The result is nil without an error if the lock file does not exist or no provider remains. It is also nil if a
+// provider may have several configurations: if the template has provider aliases or calls modules, or if the number of
+// its local provider names, without the built-in terraform, is not the number of providers in the lock file. Two of the
+// names may then refer to the same provider.
 func FindShared(i opentofu.Installation, m *hclfile.Module, lockFile string) ([]Shared, error) {
 	text, err := os.ReadFile(lockFile)
 	if errors.Is(err, os.ErrNotExist) {

@@ -10,9 +10,10 @@ import (
 	"service-adapter/internal/fault"
 )
 
-// deadlines returns the contexts of a request: workCtx ends early enough for a rollback, and fullCtx ends when the
-// rollback must have ended. An errand has no rollback, so both are the same context with the time limit of an instance.
-// The cause of their end is a *fault.BudgetError. The caller must call cancel, which ends both.
+// deadlines returns the contexts of a request, whose time begins now: workCtx ends early enough for a rollback, and
+// fullCtx ends with the budget, when the rollback must have ended. An errand has no rollback, so both are the same
+// context with the time limit of an instance. Both also end with ctx. When a limit is reached, context.Cause returns a
+// *fault.BudgetError. The caller must call cancel, which ends both.
 func (p *Provisioner) deadlines(ctx context.Context) (workCtx, fullCtx context.Context, cancel context.CancelFunc) {
 	if !p.Errand {
 		return p.Deadlines(ctx)
@@ -21,9 +22,10 @@ func (p *Provisioner) deadlines(ctx context.Context) (workCtx, fullCtx context.C
 	return fullCtx, fullCtx, cancel
 }
 
-// readOwnState returns the state if this operation wrote its record, and nil if another run did or if the workspace
-// does not exist. It returns an error if the state cannot be read, or if its record is missing or cannot be read. See
-// workspace.Workspace.State for the side effects of reading the state.
+// readOwnState reads the state of the workspace and returns it if this operation wrote its record, which the random
+// Attempt in the record shows. It returns nil and no error if another run wrote the record or if the workspace does not
+// exist. It returns an error if the state cannot be read, or if its record is missing or cannot be decoded. Reading the
+// state first saves one that an earlier run could not save, and deletes an empty workspace.
 func (op *operation) readOwnState(ctx context.Context) (*statestore.State, error) {
 	state, err := op.space.State(ctx, op.installation)
 	if err != nil || state == nil {
@@ -39,9 +41,10 @@ func (op *operation) readOwnState(ctx context.Context) (*statestore.State, error
 // saveInterval is the time between two attempts to store a state in the backend.
 const saveInterval = 5 * time.Second
 
-// saveState stores the state that OpenTofu could not store in the backend, if there is one. BOSH deletes the disk of
-// an errand's VM, so saveState tries every saveInterval until it succeeds or the context ends. It logs the first error,
-// and returns none.
+// saveState stores the state that OpenTofu could not store in the backend, if the scratch directory contains one. BOSH
+// deletes the disk of an errand's VM, so saveState tries again every saveInterval (5 seconds) until it succeeds or the
+// context ends; it tries at least once. It logs the first error, and returns none. If it does not succeed, the file of
+// the state remains.
 func (op *operation) saveState(ctx context.Context) {
 	for tries := 0; op.space.HasUnsavedState(); tries++ {
 		err := op.space.SaveUnsaved(ctx, op.installation)
@@ -49,7 +52,7 @@ func (op *operation) saveState(ctx context.Context) {
 			return
 		}
 		if tries == 0 {
-			op.Logger.Error("the backend does not take the state; it is tried again until errand_limit",
+			op.Logger.Error("the state backend does not accept the state; trying again until errand_limit",
 				"instance", op.InstanceID, "error", err)
 		}
 		select {
@@ -60,8 +63,12 @@ func (op *operation) saveState(ctx context.Context) {
 	}
 }
 
-// recordFailure stores the reason of the failure in the desired record and in the state, for operators and for the next
-// create-binding request, which reports it to the user. It returns an error if the record cannot be stored.
+// recordFailure stores the reason of the failure of an errand's apply in op.desired and in the record of the stored
+// state, for operators and for the next create-binding request, which reports it to the user. The text for operators is
+// that of failure. The text for the user is the message of the *fault.UserError that failure wraps or that the
+// provision.errors of the service definition produce for it, and "" if neither exists. recordFailure returns an error
+// if the record cannot be encoded or stored, for example because another run owns the workspace
+// (workspace.ErrTakenOver).
 func (op *operation) recordFailure(ctx context.Context, failure error) error {
 	explained := lifecycle.ExplainError(failure, op.Service.Provision.Errors, explainedCommands()...)
 	op.desired.Failure = &lifecycle.Failure{User: fault.UserMessage(explained), Operator: failure.Error()}

@@ -16,9 +16,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// importedResources returns the resources that the request imports, address → id. It returns nil if no import input
-// has a value, and if MustExist is set, because only a new instance can import. The error is a *fault.UserError if only
-// some of the import inputs have a value.
+// importedResources returns the resources that the request imports: the import id, such as "i-1234", by the address of
+// the resource in the template, such as "aws_instance.main". The ids are the values of the import inputs of the service
+// definition; an empty text counts as no value. It returns nil if no import input has a value, and if MustExist is set,
+// because only a new instance can import. The error is a *fault.UserError that names the missing inputs if only some of
+// the import inputs have a value; the map is nil then.
 func (r *Request) importedResources() (map[string]string, error) {
 	imported := map[string]string{}
 	var missing []string
@@ -38,14 +40,16 @@ func (r *Request) importedResources() (map[string]string, error) {
 	return imported, nil
 }
 
-// importResources imports the resources that the desired record names into the reserved state, with the prepared
-// template of the pak, and generates main.tf from their attributes. It sets the template and the values of the desired
-// record accordingly, and assigns the record to the workspace. It returns the prepared generated template. It applies
-// nothing.
+// importResources imports the resources that op.desired names into the reserved state, with the prepared template of
+// the pak, and generates main.tf from their attributes. It sets the template and the values of op.desired accordingly,
+// and assigns that record to the workspace, which stores it with the next apply. It may replace op.Inputs and
+// op.Generated; see adoptValues. It returns the prepared generated template. It runs no apply.
 //
-// The error is a *fault.UserError if an apply of the generated template would destroy or replace a resource. Other
-// errors are those of OpenTofu, of regenerateTemplate and of prepareDesired. Resources that were imported before an
-// error stay in the state. The returned template is never nil: after an error it is the parameter prepared or the
+// The error is a *fault.UserError if an apply of the generated template would destroy or replace a resource. It is also
+// an error if OpenTofu fails to import, show or plan, if main.tf cannot be generated, if an attribute that an input
+// needs is missing, if Request.Resolve rejects the values, if the generated template cannot be prepared, or if the
+// record cannot be encoded. After an error, the resources that were imported before stay in the state, and op.desired
+// may have been changed. The returned template is never nil: after an error it is the parameter prepared or the
 // generated one, with which the import can be undone.
 func (op *operation) importResources(ctx context.Context, prepared *templates.Prepared) (*templates.Prepared, error) {
 	for _, address := range value.Keys(op.desired.Imported) {
@@ -80,10 +84,14 @@ func (op *operation) importResources(ctx context.Context, prepared *templates.Pr
 	return regenerated, err
 }
 
-// regenerateTemplate replaces main.tf in the desired record by one that describes the imported resources, and then
-// calls adoptValues. prepared is the template of the pak, whose providers describe the attributes. shown is the state
-// as "tofu show -json" prints it. Warnings of the generator are logged. It returns an error if the schemas of the
-// providers cannot be read or main.tf cannot be generated, and those of adoptValues.
+// regenerateTemplate replaces main.tf in op.desired by one that describes the imported resources, leaves the other
+// files as they are in the service definition, and then calls adoptValues, which gives the inputs the values of these
+// resources. prepared is the template of the pak, whose providers describe the attributes. shown is the state as "tofu
+// show -json" prints it. Warnings of the generator are logged.
+//
+// regenerateTemplate returns an error if the schemas of the providers cannot be read or if main.tf cannot be generated;
+// op.desired is unchanged then. It also returns the errors of adoptValues: if the state cannot be decoded, if an
+// attribute that an input needs is missing, or if Request.Resolve fails.
 func (op *operation) regenerateTemplate(ctx context.Context, prepared *templates.Prepared, shown []byte) error {
 	schemas, err := op.space.Schemas(ctx, prepared)
 	if err != nil {
@@ -106,11 +114,18 @@ func (op *operation) regenerateTemplate(ctx context.Context, prepared *templates
 	return op.adoptValues(shown, written)
 }
 
-// adoptValues gives the inputs the values of the imported resources, and resolves the other inputs again. From then on,
-// the values of user inputs are parameters of the instance. Sensitive values, and values of other inputs, are stored
-// only in the desired record, where they are used for inputs without any other value. written is the result of
-// generating main.tf, with the values of inputs. shown is the state as "tofu show -json" prints it. The errors are
-// those of readAttributes and of Request.Resolve.
+// adoptValues stores the values of the imported resources in op.desired, and then calls resolveWithImported, which
+// resolves the inputs of the request again with the ImportedParameters if there are any. written is the result of
+// generating main.tf, with the values by input. shown is the state as "tofu show -json" prints it, from which the
+// attributes that tf_attribute names are read.
+//
+// The values of user inputs become parameters of the instance (ImportedParameters). Values that the state marks as
+// sensitive, and values of other inputs, are stored only as ImportedValues, and are used for inputs without any other
+// value. If an input has a value in written and an attribute, and both are sensitive or both are not, that of the
+// attribute is used. If only one of them is sensitive, the other one is used.
+//
+// adoptValues returns an error, and leaves op.desired unchanged, if readAttributes fails, for example because such an
+// attribute has no value. It also returns an error if Request.Resolve fails.
 func (op *operation) adoptValues(shown []byte, written *hclfile.Regenerated) error {
 	parameters, kept := map[string]any{}, map[string]any{}
 	for name, item := range written.Values {
@@ -130,10 +145,12 @@ func (op *operation) adoptValues(shown []byte, written *hclfile.Regenerated) err
 	return op.resolveWithImported(nil)
 }
 
-// resolveWithImported sets the Inputs and Generated of the request by resolving them again with additional parameters:
-// the imported parameters of the desired record, and the values in recordedInputs of the inputs that
+// resolveWithImported replaces the Inputs and Generated of the operation's request by calling Request.Resolve with
+// additional parameters: the ImportedParameters of op.desired, and the values in recordedInputs of the inputs that
 // Request.KeepRecorded names, which take precedence. recordedInputs are the inputs of the stored record, and may be
-// nil. If there are no such values, resolveWithImported changes nothing. It returns the error of Request.Resolve.
+// nil. If there are no additional parameters of either kind, resolveWithImported does not call Resolve, changes nothing
+// and returns nil. Otherwise it returns the error of Resolve. After an error, Inputs and Generated have been replaced
+// as well and must not be used.
 func (op *operation) resolveWithImported(recordedInputs map[string]any) error {
 	parameters := maps.Clone(op.desired.ImportedParameters)
 	for _, name := range op.KeepRecorded {
@@ -149,11 +166,17 @@ func (op *operation) resolveWithImported(recordedInputs map[string]any) error {
 	return err
 }
 
-// readAttributes reads the attributes of the imported resources that tf_attribute of the user inputs names. It adds
-// each value to the map kept if it is sensitive, and otherwise to the map parameters, by input. It skips an input whose
-// tf_attribute_skip names an input with the value true. shown is the state as "tofu show -json" prints it. It returns
-// an error that names the inputs whose attributes have no value, and an error if a tf_attribute or the state is not
-// valid.
+// readAttributes reads the attributes of the imported resources that the tf_attribute of user inputs names, such as
+// "aws_db_instance.main.port". It adds each value, by the name of the input, to the map kept if the state marks any
+// part of the attribute as sensitive, and otherwise to the map parameters; the declaration of the input does not
+// matter. Both maps must not be nil. readAttributes skips an input without tf_attribute, and one whose
+// tf_attribute_skip names an input that is true, or the text "true", in op.Inputs. shown is the state as "tofu show
+// -json" prints it.
+//
+// readAttributes returns an error that names the inputs whose attributes have no value. It returns another error if the
+// state is not valid, if a tf_attribute does not have the form TYPE.NAME.ATTRIBUTE or is ambiguous because the resource
+// has several objects or a list several elements, or if a value contains a number that cannot be passed on unchanged.
+// After an error the maps may contain some of the values.
 func (op *operation) readAttributes(shown []byte, parameters, kept map[string]any) error {
 	state, err := tfjson.DecodeState(shown)
 	if err != nil {
@@ -183,9 +206,10 @@ func (op *operation) readAttributes(shown []byte, parameters, kept map[string]an
 }
 
 // undoImport drops the imported resources of an unfinished import from the state, destroys all other resources of the
-// record and removes the workspace. It does so regardless of the progress that the state shows, so that resources that
-// existed before the instance can never be destroyed. It returns nil if the workspace no longer exists. It returns an
-// error if the imported resources cannot be dropped, after which nothing is destroyed, and the errors of
+// record and removes the workspace. record is the one of that import. undoImport drops them regardless of the progress
+// that the state shows, so that resources that existed before the instance can never be destroyed. Ephemeral inputs get
+// their values from the request. It returns nil if the workspace no longer exists. It returns an error if the imported
+// resources cannot be dropped or the state cannot be read, after which no resource is destroyed, and the errors of
 // lifecycle.Manager.Destroy.
 func (op *operation) undoImport(ctx context.Context, record *lifecycle.StateRecord) error {
 	if err := op.space.Forget(ctx, op.installation, value.Keys(record.Imported)...); err != nil {
@@ -197,7 +221,7 @@ func (op *operation) undoImport(ctx context.Context, record *lifecycle.StateReco
 	}
 	inputs := maps.Clone(record.Inputs)
 	for _, name := range record.MissingEphemeral(inputs) { // the request has their values
-		if item, known := op.Inputs[name]; known {
+		if item, exists := op.Inputs[name]; exists {
 			inputs = value.Merge(inputs, map[string]any{name: item})
 		}
 	}

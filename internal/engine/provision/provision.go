@@ -24,8 +24,10 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Provisioner applies provision templates. It has no state between calls. The Manager must not be nil; see its
-// fields.
+// A Provisioner applies the provision templates of service instances with OpenTofu. It contains the Manager of the
+// workspaces, which must not be nil, and the settings that determine whether an existing instance gets a newer template
+// or OpenTofu and whether an errand applies. It has no state between calls. With the zero values of the settings,
+// instances keep their templates and broker requests apply them.
 type Provisioner struct {
 	*lifecycle.Manager
 	// UseInstalledTemplate lets Apply use the template of the installed pak for an existing instance
@@ -39,8 +41,10 @@ type Provisioner struct {
 	Errand bool
 }
 
-// A Request describes a service instance as Apply must create it or change it. Pak, Service, InstanceID and Resolve are
-// required; the zero values of the other fields mean that there is nothing to store or to use.
+// A Request describes a service instance as Apply must create it or change it: its ids, the pak and the service that
+// define the template, and the resolved values of its inputs. Pak, Service, InstanceID and Resolve are required, so the
+// zero value cannot be used. The zero values of all other fields are valid: there are no inputs, no owner is known, and
+// the instance may be new.
 type Request struct {
 	Pak     *brokerpak.Pak
 	Service *brokerpak.Service
@@ -54,8 +58,9 @@ type Request struct {
 	// Ephemeral are the inputs whose values are not stored; see lifecycle.EphemeralInputs. Those that are neither
 	// variables of the template nor the source of one may be among them.
 	Ephemeral []lifecycle.EphemeralInput
-	// Resolve resolves the inputs again, with the values of an import as additional parameters. It returns an error if
-	// a value is not allowed. It is called only if the instance has imported resources, and for KeepRecorded.
+	// Resolve resolves the inputs again, with additional parameters: the values of an import, and the recorded values
+	// of the inputs that KeepRecorded names. It returns an error if a value is not allowed. It is called only if there
+	// are such values.
 	Resolve func(imported map[string]any) (inputs map[string]any, generated map[string]map[string]any, err error)
 	// KeepRecorded names the inputs that get the values of the stored record if the instance exists although MustExist
 	// is not set. A name without a recorded value is ignored.
@@ -65,7 +70,9 @@ type Request struct {
 	MustExist bool
 }
 
-// A Result is the outcome of a successful Apply.
+// A Result is the outcome of a successful Apply: the values of the outputs, the names of the sensitive ones, and
+// whether OpenTofu ran an apply. Apply returns a nil *Result with every error. The zero Result is that of an instance
+// without outputs for which OpenTofu did not have to run.
 type Result struct {
 	// Outputs are the values of all outputs; Sensitive names those that the template declares as sensitive.
 	Outputs   map[string]any
@@ -74,8 +81,9 @@ type Result struct {
 	Changed bool
 }
 
-// status returns the status message that the template outputs, for the log. It is "" if there is none or if it is
-// sensitive.
+// status returns the status message for the log, which is the value of the template's output named
+// brokerpak.StatusOutput as text. It is "" if the template has no such output or if the output is sensitive. The result
+// r must not be nil.
 func (r *Result) status() string {
 	if slices.Contains(r.Sensitive, brokerpak.StatusOutput) {
 		return ""
@@ -87,13 +95,14 @@ func (r *Result) status() string {
 // has created. Creating it again could take the names and addresses of its existing resources.
 var ErrStateMissing = errors.New("the state backend has no state of the instance: " +
 	"restore it from a backup of the backend; without one, delete the service instance, " +
-	"remove by hand what OpenTofu built for it, and create it anew")
+	"remove by hand the resources that OpenTofu created for it, and create it again")
 
-// An operation is the work of Apply or Plan on one request. It holds the lease of the workspace until its space is
-// closed.
+// An operation is the work of Apply or Plan on one request. It contains the request, the OpenTofu of its pak, the open
+// workspace, and the record that the next apply will store, which the steps of the operation complete. It holds the
+// lease of the workspace until its space is closed. Only open returns one; the zero value cannot be used.
 type operation struct {
 	*Provisioner
-	// Request is the request. An import replaces its Inputs and Generated.
+	// Request is the request. resolveWithImported may replace its Inputs and Generated.
 	Request
 	// installation is the default OpenTofu of the request's pak. For an existing instance, the recorded providers are
 	// added that the pak lacks.
@@ -105,16 +114,32 @@ type operation struct {
 }
 
 // Apply creates the instance or changes it as requested, within the budget or the limit of an errand, and returns its
-// outputs. If OpenTofu has nothing to do, it returns the stored outputs. A failed creation is undone, unless an errand
-// applies; after a failed change, the next call continues. Apply logs the status message that the template outputs.
+// outputs. If OpenTofu has no work to do, it returns the stored outputs. It waits for other runs of the workspace on
+// this machine, and first saves a state that an earlier run could not save. It finishes a creation that was interrupted
+// or not undone, and takes its workspace over from the run that began it, which may be alive on another machine; an
+// unfinished import is undone and begins again.
 //
-// The error wraps a *fault.UserError if the import is not possible. If the template fails and provision.errors of the
-// service definition explains the error, it is a *fault.UserError or wraps fault.ErrBindingNotFound or
-// fault.ErrBindingExists; see lifecycle.ExplainError. It wraps ErrStateMissing if an operator must restore the state,
-// and a *lifecycle.LostResourcesError if resources are in no state. If the budget or the limit ended the work,
-// errors.Is reports it as context.DeadlineExceeded. It is also an error if the request has no InstanceID, if the
-// OpenTofu or the template of the pak cannot be prepared, if the workspace or its state cannot be read, if the deletion
-// of the instance was begun, and, as an *opentofu.Error, if OpenTofu fails. After any error the result is nil.
+// A failed creation is undone, unless OpenTofu was killed or an errand applies; an errand records the failure in the
+// state instead. After a failed change, and after a failed creation that is not undone, the next call continues. Apply
+// logs the status message that the template outputs.
+//
+// After an error the result is nil. The error is or wraps one of these in these cases:
+//   - a *fault.UserError if MustExist is not set and the request sets only some of the import inputs, the instance
+//     exists and did not import the same resources, or the import would destroy or replace a resource
+//   - a *fault.UserError, fault.ErrBindingNotFound or fault.ErrBindingExists if OpenTofu fails and provision.errors
+//     of the service definition explains the failure; see lifecycle.ExplainError
+//   - the error of Request.Resolve, which may be a *fault.UserError, if that fails
+//   - an *opentofu.Error if OpenTofu fails, for example because it cannot import a resource
+//   - ErrStateMissing if an operator must restore the state
+//   - workspace.ErrTakenOver if another run owns the workspace
+//   - a *statelock.Error if another run holds the lock of the state for too long
+//   - a *lifecycle.LostResourcesError if resources are in no state
+//   - context.DeadlineExceeded if the budget or the limit ended the work
+//
+// It is another error if the request has no InstanceID, if the OpenTofu or the template of the pak cannot be prepared,
+// if the imported resources lack an attribute that an input needs or cannot be described in HCL, if an unfinished
+// import cannot be undone, if the workspace cannot be opened or its state cannot be read or stored, if the deletion of
+// the instance was begun, or if a change is due although an older OpenTofu wrote the state and AllowUpgrade is not set.
 func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
 	if r.InstanceID == "" {
 		return nil, errors.New("provisioning: the name of the deployment contains no instance id")
@@ -142,9 +167,11 @@ func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
 	return result, nil
 }
 
-// open opens the workspace of an instance and returns an operation whose desired record has no inputs yet. It waits for
-// other runs of the workspace on this machine until the context ends. It returns an error if the OpenTofu of the pak
-// cannot be installed or the workspace cannot be opened. Otherwise the caller must close the operation's space.
+// open installs the OpenTofu of the request's pak, opens the workspace of the instance and returns a new operation. The
+// operation's desired record names the instance, the pak and its template, has the current time as its creation time,
+// and has no inputs yet. The workspace need not exist in the backend, and its state is not read. open waits for other
+// runs of the workspace on this machine until the context ends. It returns nil and an error if the OpenTofu cannot be
+// installed or the workspace cannot be opened. Otherwise the caller must close the operation's space.
 func (p *Provisioner) open(ctx context.Context, r Request) (*operation, error) {
 	installation, err := p.Installation(ctx, r.Pak, "")
 	if err != nil {
@@ -165,10 +192,14 @@ func (p *Provisioner) open(ctx context.Context, r Request) (*operation, error) {
 	return &operation{Provisioner: p, Request: r, installation: installation, space: space, desired: desired}, nil
 }
 
-// createOrChange creates the instance, or changes it if it already exists. An unfinished import is undone, and then
-// begins again. It returns an error if the deletion of the instance was begun; the other errors are those of create,
-// claimStored and applyChanges, and of undoing the import. Here and below, workCtx ends before the time of the
-// rollback, and fullCtx after it.
+// createOrChange creates the instance, or changes it if it already exists or MustExist is set, and returns the result.
+// An unfinished import is undone, and the instance is then created from the beginning, with the import if the request
+// names one. If another run takes over the workspace during the creation, createOrChange continues with the state of
+// that run. workCtx ends before the time of the rollback, and fullCtx after it.
+//
+// The error wraps ErrStateMissing if the instance must exist or existed before, and has no state. It is also an error
+// if the deletion of the instance was begun or an unfinished import cannot be undone. The other errors are those of
+// create, claimStored and applyChanges. The result is nil after an error.
 func (op *operation) createOrChange(workCtx, fullCtx context.Context) (*Result, error) {
 	if !op.MustExist {
 		result, err := op.create(workCtx, fullCtx)
@@ -181,7 +212,7 @@ func (op *operation) createOrChange(workCtx, fullCtx context.Context) (*Result, 
 		return nil, err
 	}
 	if op.Errand && record.Failure != nil {
-		op.Logger.Warn("going on after a failure", "instance", op.InstanceID, "error", record.Failure.Operator)
+		op.Logger.Warn("continuing after a failure", "instance", op.InstanceID, "error", record.Failure.Operator)
 	}
 	switch {
 	case record.Importing(state):
@@ -198,11 +229,16 @@ func (op *operation) createOrChange(workCtx, fullCtx context.Context) (*Result, 
 // claimAttempts is how often claimStored reads the state again because another machine changed it at the same time.
 const claimAttempts = 3
 
-// claimStored returns the stored state and record of the instance. It takes over a creation or an import that was not
-// finished: the run that began it may be alive on another machine, and can then no longer apply it. If that run
-// finished first, claimStored returns the state that it stored. The errors are those of readStored and of
-// Workspace.TakeOver. The error wraps workspace.ErrTakenOver only if other runs took over the workspace claimAttempts
-// times. After an error, state and record must not be used.
+// claimStored reads and returns the stored state and record of the instance. Before it reads a state, it saves one that
+// an earlier run could not save. If no apply was ever complete, it also takes the workspace over from all other runs:
+// the run that began the creation or import may be alive on another machine, and can then no longer apply it. The
+// takeover waits for a run that holds the lock of the state. If that run finished first, claimStored returns the state
+// that it stored.
+//
+// The error is ErrStateMissing if there is no state, and a *lifecycle.LostResourcesError if resources are in no state.
+// It wraps workspace.ErrTakenOver only if other runs took over, changed or deleted the workspace during each of three
+// attempts (claimAttempts). It is another error if the state or the record cannot be read, or if the takeover cannot be
+// stored; see workspace.Workspace.TakeOver. After an error, state and record must not be used.
 func (op *operation) claimStored(
 	ctx context.Context,
 ) (state *statestore.State, record *lifecycle.StateRecord, err error) {
@@ -218,9 +254,10 @@ func (op *operation) claimStored(
 	return nil, nil, err
 }
 
-// readStored returns the stored state and record of the instance. The error is ErrStateMissing if there is no state,
-// and a *lifecycle.LostResourcesError if the record names resources that are in no state. It is another error if the
-// state or the record cannot be read. After an error, neither result must be used.
+// readStored reads the state of the instance from the backend, and returns it with its decoded record. The error is
+// ErrStateMissing if there is no state, and a *lifecycle.LostResourcesError if the record names resources that are in
+// no state. It is another error if the state or the record cannot be read. After an error, neither result must be used.
+// Reading the state first saves one that an earlier run could not save, and deletes an empty workspace.
 func (op *operation) readStored(ctx context.Context) (*statestore.State, *lifecycle.StateRecord, error) {
 	state, err := op.space.State(ctx, op.installation)
 	switch {
@@ -237,10 +274,15 @@ func (op *operation) readStored(ctx context.Context) (*statestore.State, *lifecy
 }
 
 // create reserves the workspace of a new instance, imports the resources that the request names, applies the template
-// and returns the result. It completes the desired record. workCtx ends before the time of the rollback, and fullCtx
-// after it. If the workspace already exists, create changes nothing stored, and the error wraps workspace.ErrExists.
-// Other errors before the reservation are those of prepareDesired, StateRecord.Encode and Workspace.Reserve. A failure
-// after the reservation is settled; see finish for the errors.
+// and returns the result. It completes op.desired, which is stored as the record of the reservation, and starts the
+// providers meanwhile. workCtx ends before the time of the rollback, and fullCtx after it.
+//
+// If the workspace already exists, the error wraps workspace.ErrExists. create then changes no stored state, except
+// that it saves one that an earlier run could not save. It is also an error if the template cannot be prepared, the
+// record cannot be encoded, or the workspace cannot be reserved; in the last case the reservation may be stored
+// nevertheless, and the next Apply continues with it. A failure after the reservation is passed to finish, which undoes
+// the creation of a request or records the failure of an errand, and returns the error, or the result if everything was
+// created nevertheless. The result is nil after an error.
 func (op *operation) create(workCtx, fullCtx context.Context) (*Result, error) {
 	prepared, err := op.prepareDesired(workCtx)
 	if err != nil {
@@ -264,12 +306,13 @@ func (op *operation) create(workCtx, fullCtx context.Context) (*Result, error) {
 }
 
 // finish returns the result of an apply. applyErr is the error with which the apply ended, or nil after a success;
-// finish then reads the outputs. prepared is the template that was applied, and creating states whether the apply was a
-// creation. workCtx ends before the time of the rollback, and fullCtx after it.
+// finish then reads the outputs, within workCtx. prepared is the template that was applied, and creating states whether
+// the apply was a creation. workCtx ends before the time of the rollback, and fullCtx after it.
 //
-// If the apply was a creation, an error of it or of reading its outputs is passed to settleFailure. In an errand, so is
-// the error of any apply. All other errors, and those that wrap a *lifecycle.LostResourcesError, are returned as they
-// are.
+// If the apply was a creation, an error of it or of reading its outputs is passed to settleFailure, which undoes the
+// creation of a request and may still return a result. In an errand, the error of any apply is passed on as well, and
+// settleFailure records it. All other errors, and those that wrap a *lifecycle.LostResourcesError, are returned as they
+// are, with a nil result.
 func (op *operation) finish(
 	workCtx, fullCtx context.Context, prepared *templates.Prepared, creating bool, applyErr error,
 ) (*Result, error) {
@@ -287,14 +330,14 @@ func (op *operation) finish(
 	return op.settleFailure(fullCtx, prepared, failure)
 }
 
-// prepareDesired prepares the template of the desired record and completes the record. It sets a new random Attempt,
-// and sets Inputs and Generated to the values of the request for the variables of the template. An input that is
-// missing or null gets the recorded value of the import (ImportedValues). Inputs that are not variables stay out of the
-// state, so that changing them does not change the instance. The values of ephemeral inputs are masked from now on, and
-// are not stored with the record.
+// prepareDesired prepares the template of op.desired, returns it, and completes that record. It sets a new random
+// Attempt, and sets Inputs and Generated to the values of the request for the variables of the template. An input that
+// is missing or null gets the recorded value of the import (ImportedValues). Inputs that are not variables stay out of
+// the state, so that changing them does not change the instance. It sets the list of ephemeral inputs, whose values are
+// masked from now on and are not stored with the record.
 //
-// If the template cannot be prepared, prepareDesired does not change the record, and the error also names the providers
-// that no pak has.
+// prepareDesired returns nil and an error only if the template cannot be prepared. The record does not change then, and
+// the error also names the recorded providers that no pak has.
 func (op *operation) prepareDesired(ctx context.Context) (*templates.Prepared, error) {
 	record := op.desired
 	prepared, err := op.Engine.Prepare(ctx, op.installation, record.Template())
@@ -321,9 +364,12 @@ func (op *operation) prepareDesired(ctx context.Context) (*templates.Prepared, e
 	return prepared, nil
 }
 
-// ephemeralInputs returns the ephemeral inputs for the desired record, whose Inputs must be set: those of the request
-// that are ephemeral variables of the prepared template or no variables of it, and the other ephemeral variables with a
-// value, for example because the instance keeps an older template than that of the pak.
+// ephemeralInputs returns the descriptions of the ephemeral inputs for op.desired, whose Inputs must be set. First come
+// those of the request that are ephemeral variables of the prepared template. If the template has any ephemeral
+// variable, those of the request that are not variables of the template at all are included as well, because an
+// ephemeral variable may be computed from them. Then come the other ephemeral variables of the template that have a
+// value, with only their names; the request does not describe them if, for example, the instance keeps an older
+// template than that of the pak. The result is nil if there are none.
 func (op *operation) ephemeralInputs(prepared *templates.Prepared) []lifecycle.EphemeralInput {
 	var inputs []lifecycle.EphemeralInput
 	names := prepared.EphemeralVariables()
@@ -342,8 +388,9 @@ func (op *operation) ephemeralInputs(prepared *templates.Prepared) []lifecycle.E
 	return inputs
 }
 
-// newResult returns a result with copies of the outputs and of the names of the sensitive ones, which the template
-// declares. changed reports whether OpenTofu applied the template.
+// newResult returns a new result with copies of the outputs and of the names of the sensitive ones, which the prepared
+// template declares. outputs are the values of all outputs by name, and may be nil. changed becomes Result.Changed, and
+// states whether OpenTofu ran an apply.
 func newResult(prepared *templates.Prepared, outputs map[string]any, changed bool) *Result {
 	return &Result{Outputs: maps.Clone(outputs), Sensitive: slices.Clone(prepared.SensitiveOutputs), Changed: changed}
 }

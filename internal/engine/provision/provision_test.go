@@ -261,7 +261,7 @@ var _ = Describe("provisioning an instance", func() {
 		go func() { ended <- s.DestroyStored(ctx, lifecycle.Instance, s.id) }()
 		s.kill("before-destroy")
 		Eventually(ended).Should(Receive(HaveOccurred()))
-		const begun = "was begun and not finished: delete the service instance again"
+		const begun = "is not finished: delete the service instance again"
 		_, err := s.Plan(ctx, s.request(object{"content": "x"}), false)
 		Expect(err).To(MatchError(ContainSubstring(begun)))
 		_, err = s.apply(ctx, object{"content": "x", "second": "second"})

@@ -9,27 +9,31 @@ import (
 	"service-adapter/internal/engine/templates"
 )
 
-// startedProviders are the provider processes that the adapter started for one prepared directory in one working
-// directory.
+// A startedProviders is the group of provider processes that the adapter started for one prepared directory in one
+// working directory, so that several runs of OpenTofu can share them. A nil *startedProviders means that no providers
+// are running.
 type startedProviders struct {
 	*provider.Group
 	prepared *templates.Prepared
 	dir      WorkingDir
 }
 
-// runFor reports whether the providers run in the working directory for the prepared directory, which must not be nil,
-// and its OpenTofu. It is false for a nil receiver.
+// runFor reports whether the providers were started in the working directory wd, for the prepared directory p, which
+// must not be nil, and for the OpenTofu with which p was prepared. It does not check that the processes are alive. It
+// is false for a nil receiver.
 func (g *startedProviders) runFor(p *templates.Prepared, wd WorkingDir) bool {
 	return g != nil && g.dir == wd && g.prepared.Equal(p)
 }
 
-// StartProviders starts the providers of a template in the working directory Apply, which it creates or replaces,
-// before the run that will use them. It does not wait until they are ready. It returns no error: a failure is logged,
-// and OpenTofu starts a provider that could not be started here. StartProviders does nothing if the scratch directory
-// contains an unsaved state.
+// StartProviders starts the providers of the prepared template p that several runs can share, before the run that will
+// use them, in the working directory Apply. It does nothing if they already run there, and if the scratch directory
+// contains a state that could not be saved. Otherwise it creates or replaces that directory, stops all providers that
+// were started before, and waits until these have ended. It does not wait until the new ones are ready. It returns no
+// error: a failure is written to the debug log, and OpenTofu starts a provider that could not be started here, or was
+// not ready within 5 seconds and before ctx ended.
 func (d *Directory) StartProviders(ctx context.Context, p *templates.Prepared) {
 	// The providers would run in the directory that contains the state that was not saved.
-	if unsaved, err := d.root.UnsavedState(d.workspace); err != nil || unsaved != "" {
+	if d.root.UnsavedState(d.workspace) != "" {
 		return
 	}
 	if err := d.ensureWorkingDir(ctx, p, Apply); err != nil {
@@ -37,10 +41,12 @@ func (d *Directory) StartProviders(ctx context.Context, p *templates.Prepared) {
 	}
 }
 
-// startProviders starts the providers of a prepared directory that several runs can share, in a working directory that
-// exists, and makes them the running ones. Others must have been stopped. It does not wait until they are ready, and
-// leaves providers that cannot be started, or are not ready when ctx ends, to OpenTofu. It returns an error if their
-// environment or the pipe for their supervisors cannot be created.
+// startProviders starts the providers of the prepared directory p that several runs can share (p.Shared) in the working
+// directory wd, which must exist, and stores them in d.providers. Providers that ran before must have been stopped. It
+// does not wait until they are ready. Providers that cannot be started, or are not ready within 5 seconds and before
+// ctx ends, are left to OpenTofu. If the template has ephemeral variables, the output of the providers is kept in
+// memory. startProviders returns an error if the environment, the files in memory for the output or the pipe for the
+// supervisors of the providers cannot be created; no provider runs then.
 func (d *Directory) startProviders(ctx context.Context, p *templates.Prepared, wd WorkingDir) error {
 	env, err := d.environment(!d.usesDefaultWorkspace(p, wd))
 	if err != nil {
@@ -66,10 +72,14 @@ func (d *Directory) startProviders(ctx context.Context, p *templates.Prepared, w
 	return nil
 }
 
-// attachProviders waits until the providers of a working directory are ready. It sets the Lifeline of the command, and
-// adds to its Env, which must not be nil, the variable that tells OpenTofu how to reach them. The lease records them,
-// so that another run can kill them if the adapter dies. attachProviders does nothing if no provider runs for this
-// working directory. It returns an error if the variable cannot be encoded or the lease cannot be written.
+// attachProviders waits until the providers of the working directory wd are ready, and lets the command c use them: it
+// sets the Lifeline of the command, and adds to its Env, which must not be nil, the variable TF_REATTACH_PROVIDERS,
+// which contains their addresses. The lease records the providers, so that another run can kill them if the adapter
+// dies. Providers that cannot be reached are stopped and left to OpenTofu.
+//
+// attachProviders does not change c if no provider runs for this working directory or none of them can be reached. It
+// returns an error if the variable cannot be encoded, or if the lease cannot be written; in the second case c has been
+// changed.
 func (d *Directory) attachProviders(wd WorkingDir, c *opentofu.Command) error {
 	if d.providers == nil || d.providers.dir != wd {
 		return nil
@@ -85,7 +95,8 @@ func (d *Directory) attachProviders(wd WorkingDir, c *opentofu.Command) error {
 	return nil
 }
 
-// stopProviders stops the providers that are running, if any, and waits until they have ended.
+// stopProviders stops the providers that are running, waits until they have ended, and forgets them. It does nothing if
+// none are running.
 func (d *Directory) stopProviders() {
 	if d.providers != nil {
 		d.providers.Stop()

@@ -70,7 +70,7 @@ var _ = Describe("an error about a lock", func() {
 	DescribeTable("names the holder and the command that releases the lock", func(workspace, command string) {
 		err := &statelock.Error{Workspace: workspace, HeldError: held}
 		Expect(err.Error()).To(Equal(`the state of workspace "` + workspace + `" is locked by vcap@machine since ` +
-			"1970-01-01T00:00:00Z (OperationTypeApply, lock 1234); when that run is dead, release the lock with " +
+			"1970-01-01T00:00:00Z (OperationTypeApply, lock 1234); if that run is dead, release the lock with " +
 			"`service-adapter " + command + "`"))
 	},
 		Entry("of a binding", "b-1-2", "bindings unlock 1-2"),

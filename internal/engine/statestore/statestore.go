@@ -22,16 +22,18 @@ import (
 	"time"
 )
 
-// A Store stores the states of workspaces, as bytes. Its methods are safe for concurrent use. Several stores of the
+// A Store stores the states of workspaces, as bytes, in the directory or the database of one state backend of OpenTofu.
+// Local and Postgres return the two implementations. The methods are safe for concurrent use. Several stores of the
 // same directory or database, in this process or in others, exclude each other with OpenTofu's locks, and exclude
-// OpenTofu.
+// OpenTofu. No method waits until another run releases the lock of a state.
 //
 // After ErrChanged, ErrUnprepared, ErrUnsupported or a *HeldError the stored states are unchanged. After any other
-// error the caller cannot know whether a change took effect, because the connection to a database may end before the
-// database confirms the change.
+// error a change may have taken effect, unless the implementation states otherwise, because the connection to a
+// database may end before the database confirms the change.
 //
-// Methods with a workspace parameter return an error if the name is not a plain file name, or is "default". All methods
-// return an error if the directory or the database cannot be used, and if the context ends.
+// Methods with a workspace parameter return an error if the name is empty, "default", "." or "..", or contains a slash
+// or a NUL byte. All methods return an error if the directory or the database cannot be used, and if the context has
+// ended before the call. If it ends during the call, a method of a LocalStore may complete nevertheless.
 type Store interface {
 	// Read returns the stored state, or nil if the workspace does not exist. The error is ErrIncomplete if the
 	// workspace exists without a whole state. Read takes no lock, as OpenTofu's "state pull" takes none, and creates
@@ -57,7 +59,7 @@ type Store interface {
 
 // ErrChanged is the error for a stored state that is not the one that the caller expects. The stored state was not
 // changed.
-var ErrChanged = errors.New("the state was changed meanwhile")
+var ErrChanged = errors.New("the state was changed in the meantime")
 
 // ErrUnprepared is the error for a database in which the schema or the table of the states does not exist. OpenTofu
 // creates both.
@@ -67,9 +69,10 @@ var ErrUnprepared = errors.New("the table of the states does not exist yet")
 // understand differently from this package. Nothing was changed.
 var ErrUnsupported = errors.New("only OpenTofu can do this")
 
-// A HeldError reports that another run holds the lock of a workspace's state. The operation did not wait for the lock
-// and changed nothing. The fields are empty if the backend does not report the lock holder: pg never does, and local
-// does not at the moments at which a lock is taken or released.
+// A HeldError reports that another run holds the lock of a workspace's state. A method of a Store that returns it did
+// not wait for the lock and did not change the state. Its fields are then empty if the backend does not report the lock
+// holder: pg never does, and local does not at the moments at which a lock is taken or released, or if the lock info
+// file is damaged. The errors of runs of OpenTofu contain a HeldError as well.
 type HeldError struct {
 	ID        string    // the lock's id
 	Who       string    // user@host
@@ -77,7 +80,8 @@ type HeldError struct {
 	Created   time.Time // when the lock was taken
 }
 
-// Error names the lock holder, the time, the operation and the id of the lock, if the backend reported them.
+// Error returns a message with the lock holder, the time, the operation and the id of the lock. If the field ID is
+// empty, because the backend did not report the holder, the message is "the state is locked by another run".
 func (e *HeldError) Error() string {
 	if e.ID == "" {
 		return "the state is locked by another run"
@@ -86,7 +90,8 @@ func (e *HeldError) Error() string {
 		e.Who, e.Created.UTC().Format(time.RFC3339), e.Operation, e.ID)
 }
 
-// A Lock is the lock of a workspace's state that a run holds.
+// A Lock describes the lock of one workspace's state that a run held when Store.Locks was called: the workspace, the
+// holder, its operation and the start time. Fields that the backend does not report are zero.
 type Lock struct {
 	Workspace string
 	// Who describes the holder: user@host on local, and on pg the user of the database and the address of the client.
@@ -100,7 +105,8 @@ type Lock struct {
 }
 
 // checkName returns an error if a workspace of this name cannot have a directory or a row of its own: if the name is
-// empty, "default", "." or "..", or contains a slash or a NUL byte.
+// empty, "default", "." or "..", or contains a slash or a NUL byte. It returns nil for any other name, and does not
+// check whether the workspace exists.
 func checkName(workspace string) error {
 	if workspace == "" || workspace == "default" || workspace == "." || workspace == ".." ||
 		strings.ContainsAny(workspace, "/\x00") {
@@ -110,7 +116,7 @@ func checkName(workspace string) error {
 	return nil
 }
 
-// checkNext returns an error if the state to store is empty.
+// checkNext returns an error if next, a state to store, has no bytes. It does not check the content.
 func checkNext(next []byte) error {
 	if len(next) == 0 {
 		return errors.New("a state to store must not be empty")

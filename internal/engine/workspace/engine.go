@@ -56,7 +56,8 @@ var ErrTakenOver = errors.New("another run took over the workspace")
 // ErrNotEmpty reports that a workspace cannot be removed because its state still contains resources.
 var ErrNotEmpty = errors.New("workspace is not empty")
 
-// Options configure an Engine. CacheDir and Backend are required; any other field may have its zero value.
+// Options configure an Engine: its directories, the state backend, the encryption of states, and the environment,
+// secrets and log of the runs. CacheDir and Backend are required; any other field may have its zero value.
 type Options struct {
 	// CacheDir is a private directory for prepared directories and scratch directories; it is created with mode 0700.
 	// It must be absolute and short, and may be mounted noexec.
@@ -90,7 +91,8 @@ type Options struct {
 	StaleLock func(workspace string) time.Duration
 }
 
-// Engine runs OpenTofu with one state backend. It is safe for concurrent use.
+// Engine reads, applies and destroys workspaces of one state backend, and runs OpenTofu for that. New returns one; the
+// zero value is not usable. It is safe for concurrent use.
 type Engine struct {
 	options   Options
 	logger    *slog.Logger
@@ -101,10 +103,14 @@ type Engine struct {
 	files     *statestore.LocalStore // the store of the local backend, nil with any other backend
 }
 
-// New returns a new engine. It creates CacheDir and removes files of dead runs from it; errors of the latter are only
-// logged. It returns an error if the options are invalid, if another user owns or may write CacheDir or PreparedDir, if
-// a subdirectory of CacheDir or the directory of the local backend cannot be created or written, or if the operating
-// system is not Linux.
+// New returns a new engine, or nil and an error. It creates CacheDir, the subdirectories of CacheDir and, for the
+// backend local, the directory of the states. It removes files of dead runs from CacheDir; errors of that are only
+// logged. It does not connect to the backend.
+//
+// New returns an error if the options are invalid, for example because CacheDir is relative, a key has the wrong
+// length, or the backend has no workspaces or, for s3, no locks. It also returns an error if another user owns, may
+// write or could replace CacheDir or PreparedDir, if one of the directories cannot be created or written, or if the
+// operating system is not Linux.
 //
 // New sets the umask of this process to 077, because OpenTofu creates its state files with mode 0666 and inherits the
 // umask.
@@ -134,14 +140,16 @@ func New(options Options) (*Engine, error) {
 		return nil, err
 	}
 	if err := errors.Join(e.scratch.Sweep(), e.templates.Sweep()); err != nil {
-		e.logger.Warn("removing what a killed adapter left", "error", err)
+		e.logger.Warn("removing the files of a killed adapter", "error", err)
 	}
 	return e, nil
 }
 
 // openCacheDir sets e.templates, the cache of prepared directories, and e.scratch, the root of scratch directories, and
-// creates their subdirectories of CacheDir. The other fields of the engine must be set. It returns an error if another
-// user may write PreparedDir, or if a directory cannot be created.
+// creates their subdirectories "prepared" and "runs" of CacheDir. The other fields of the engine must be set. It
+// returns an error if another user owns, may write or could replace PreparedDir or the directory of the prepared
+// directories in it, if these cannot be checked, or if a directory cannot be created. A PreparedDir that does not exist
+// is not an error.
 func (e *Engine) openCacheDir() error {
 	runner := opentofu.Runner{
 		Env: e.options.Env, Grace: e.options.Grace, Backend: e.options.Backend.Type, Logger: e.logger,
@@ -164,24 +172,37 @@ func (e *Engine) openCacheDir() error {
 	return err
 }
 
-// Prepare returns the prepared directory of a template, and builds it if it is missing or damaged. See
-// templates.Cache.Prepare for the errors.
+// Prepare returns the prepared directory of a template for the OpenTofu and the providers of i: the directory that
+// contains the template after "tofu init". It uses the one in PreparedDir if that is intact, otherwise the one in
+// CacheDir, which it builds without network access if it is missing or damaged. A build waits for other builds until
+// the context ends, and removes directories that have not been used for 30 days from CacheDir. A damaged directory is
+// logged as a warning. An intact directory is returned even if the context has ended.
+//
+// Errors in the template are diag.Errors, and a failure of OpenTofu, also because the context ended, is an
+// *opentofu.Error. It is another error if the OpenTofu does not support the backend or the encryption, if OpenTofu or a
+// provider is missing or cannot be executed, if a provider has an invalid name or version, if OpenTofu reports another
+// version than the pak when a directory is built, if the backend's database does not keep sessions, if a file cannot be
+// read or written, or if the context ends while another build is running or before OpenTofu is started. The result must
+// not be used with an error.
 func (e *Engine) Prepare(
 	ctx context.Context, i opentofu.Installation, t templates.Template,
 ) (*templates.Prepared, error) {
 	return e.templates.Prepare(ctx, i, t)
 }
 
-// VerifyBinaries returns an error if OpenTofu, a provider or another executable of an installation has another content
-// than in the records of earlier calls, but the same modification time. It records all other contents. See
-// templates.Cache.VerifyBinaries for the other errors.
+// VerifyBinaries reads OpenTofu, the providers and the other executables of an installation completely, and returns an
+// error that names each file whose content differs from the record of an earlier call although its modification time is
+// the same. That indicates a damaged disk. The modification time and a digest of each other file are recorded in
+// CacheDir. VerifyBinaries waits while another process builds a prepared directory. It also returns an error if an
+// executable cannot be read, if the context ends, or if the records cannot be locked or written.
 func (e *Engine) VerifyBinaries(ctx context.Context, i opentofu.Installation) error {
 	return e.templates.VerifyBinaries(ctx, i)
 }
 
 // canAccessDirectly reports whether the adapter may read and write states of this OpenTofu without running it. This is
-// false with NoDirectAccess, and for an untested version, which may store or lock states differently. It does not
-// consider the backend: e.store is nil if that does not allow direct access.
+// false if Options.NoDirectAccess is set, and for a version of OpenTofu that the adapter has not been tested with,
+// which may store or lock states differently. It does not consider the backend: e.store is nil if that does not allow
+// direct access.
 func (e *Engine) canAccessDirectly(i opentofu.Installation) bool {
 	return !e.options.NoDirectAccess && i.Tested()
 }

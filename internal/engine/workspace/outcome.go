@@ -9,8 +9,10 @@ import (
 	"service-adapter/internal/engine/statestore"
 )
 
-// LostError reports that Apply or Destroy left resources that the stored state does not contain, because the state was
-// removed or replaced while OpenTofu worked. This happens when a database fails over to a replica that lags behind, or
+// LostError reports that Apply or Destroy left resources, or may have left them, that the stored state does not
+// contain, because the state was removed or replaced while OpenTofu worked. It contains the addresses of these
+// resources. It also states whether the stored state still has the guard of this run, and whether another run may have
+// destroyed the resources in order. Such a loss happens when a database fails over to a replica that lags behind, or
 // when another machine takes the state's lock. It is neither an ErrExists nor an ErrTakenOver, so a caller cannot
 // mistake it for a workspace that only belongs to another run.
 type LostError struct {
@@ -24,21 +26,35 @@ type LostError struct {
 	Unconfirmed bool
 }
 
-// Error says that the resources are in no state, and lists their addresses.
+// Error returns a sentence that says that the stored state was removed or replaced while OpenTofu worked, and that
+// lists the addresses of the resources that are in no state, separated by commas.
 func (e *LostError) Error() string {
-	return "the stored state was removed or replaced while OpenTofu worked, and these resources are in no state: " +
+	return "the stored state was removed or replaced while OpenTofu worked, and these resources are not recorded in " +
+		"any state: " +
 		strings.Join(e.Resources, ", ")
 }
 
-// checkStored reads the state after a run has ended, and compares it with the progress of the run and with before, the
-// addresses of the instances that the state contained before the run. The state that it reads becomes w.lastRead. The
-// error is a *LostError if resources that exist or may exist are in no state, not even in one that waits to be saved,
-// ErrTakenOver if another run owns the workspace, and any other error if the state cannot be read. With the first two,
-// the stored state, which may be nil, is returned as well.
+// checkStored reads the state after a run has ended, and compares it with progress, the changes that the run reported,
+// and with before, the addresses of the instances that the state contained before the run. A zero progress stands for
+// no run, or for a run that reported no change. The state that it reads becomes w.lastRead, and its secrets are masked
+// from now on.
 //
-// A nil error does not mean that this run owns the workspace: the caller must compare the nonce. The state is nil if
-// the workspace is empty or does not exist any longer. After ErrTakenOver, or after a *LostError that is not Owned, the
-// caller must read or reserve the workspace again, because the guard and w.lastRead may have been forgotten.
+// The error is a *LostError if instances count as lost, and ErrTakenOver if none does and another run owns the
+// workspace. These instances count as lost:
+//   - If the run created the guard although before is not empty: all of before.
+//   - Otherwise, if this run still owns the stored state: those whose creation completed and that are not in it, unless
+//     a newer state waits to be saved.
+//   - Otherwise, because the state is missing, has no guard or has that of another run: those that exist or may exist
+//     after the run and are not in the stored state.
+//
+// With a *LostError or ErrTakenOver, the stored state, which may be nil, is returned as well. After ErrTakenOver, or
+// after a *LostError that is not Owned, the caller must read or reserve the workspace again, because the guard and
+// w.lastRead may have been forgotten. With any other error, the state cannot be read, the result is nil, and w.lastRead
+// does not change.
+//
+// Without an error, the state is nil if the workspace is empty or no longer exists. A nil error does not mean that this
+// run owns the workspace, because a stored state without a guard is not an error either if no instances count as lost:
+// the caller must compare the nonce of a state that is not nil.
 func (w *Workspace) checkStored(
 	ctx context.Context, i opentofu.Installation, progress opentofu.Progress, before []string,
 ) (*statestore.State, error) {

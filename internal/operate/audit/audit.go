@@ -35,14 +35,17 @@ const (
 	failed      = "failed"
 )
 
-// Results returns all results that a change can have, in a fixed order: done, absent, exists, interrupted, timeout,
-// refused and failed.
+// Results returns a new slice of all results that a change of a binding or a service instance can have in the audit
+// log, in this order: done, absent, exists, interrupted, timeout, refused and failed.
 func Results() []string {
 	return []string{done, absent, exists, interrupted, timeout, refused, failed}
 }
 
-// A Log writes the audit events of one command. Every change of a binding or an instance is made through Change.
-// Journal and Logger must be set.
+// A Log writes the audit events of one command to the log of the command and to the audit log, a file. Every change of
+// a binding or a service instance must be made through its method Change. Each event contains Command and, unless it is
+// "", User. Secrets are masked in the fields of the events; nil Secrets mask only texts that label themselves as
+// secret. Journal and Logger must be set, so the zero value is not usable. Without Path, events are written only to the
+// log of the command, and results are not counted.
 type Log struct {
 	// Command is the name of the command, and User that of the operator who runs it. User is "" for the commands of
 	// the broker, which does not send the name of its user.
@@ -58,12 +61,19 @@ type Log struct {
 	Secrets *redact.Secrets
 }
 
-// Change calls change, which changes one binding or instance, and returns its error. It writes an event when the
-// change begins and one with the result and the duration when it ends, to the log and to the file. An event that
-// cannot be written to the file is logged, and change is called nevertheless. entry describes the binding or instance
-// according to the request; change may replace it by calling reportStored as soon as it has read the stored entry. The
-// entry is complete at the end event, which is written after the answer. Afterwards the result is counted; see Counts.
-// A panic in change ends it with the result "failed" and is not recovered.
+// Change calls change, which changes one binding or service instance, and returns its error unchanged. It writes two
+// audit events to the log of the command and, unless l.Path is "", to the audit log: one before the call, and one with
+// the result, the duration and, if the error of change is a *lifecycle.LostResourcesError, the addresses of the lost
+// resources.
+//
+// The second event is written after the command has answered, when Journal releases it, or before Change returns if
+// Journal holds back nothing. Unless l.Path is "", the result is then added to the counts; see Counts. An event or a
+// count that cannot be written to a file is only reported in the log of the command, and has no effect on change.
+// Change uses only the values of ctx: its end prevents neither the events nor the call of change.
+//
+// entry describes the binding or instance according to the request. change may call reportStored as soon as it has read
+// the stored entry; the second event then describes that entry. A panic in change is recorded as the result "failed"
+// and continues.
 func (l *Log) Change(
 	ctx context.Context, entry lifecycle.Entry, change func(reportStored func(lifecycle.Entry)) error,
 ) error {
@@ -87,11 +97,11 @@ func (l *Log) Change(
 	return err
 }
 
-// resultOf returns the result of a change for the audit log. It is "done" if err is nil, "absent" if the binding or
-// instance does not exist, "exists" if the binding exists already, "interrupted" if the context was canceled, and
-// "timeout" if a time limit was reached. It is "refused" if the pak does not offer the capability, if app_guid is
-// missing, or if the end user can fix the error. Any other error is "failed". The first result that applies is
-// returned.
+// resultOf returns the result of a change for the audit log, by the error of the change. It is "done" if err is nil,
+// "absent" if the binding or instance does not exist, "exists" if the binding exists already, "interrupted" if a
+// context was canceled, and "timeout" if a time limit was reached. It is "refused" if the pak does not offer the
+// capability, if app_guid is missing, or if the end user can correct the error. Any other error is "failed". If several
+// of these apply to a wrapped error, the first in this order is returned.
 func resultOf(err error) string {
 	switch {
 	case err == nil:
@@ -111,11 +121,14 @@ func resultOf(err error) string {
 	}
 }
 
-// writeEvent writes an event to the log and, unless Path is "", to that file. event is "begin" or endEvent, and id is
-// the same for both events of a change. ended contains the fields that only an end event has. The event consists of
-// names, ids and versions, in which secrets are masked; one that cannot be masked before ctx ends is replaced by
-// redact.Withheld. The event does not contain texts of parameters, templates and errors. An error of the file is only
-// logged, because the file is read later and must not prevent a binding.
+// writeEvent writes an event to the log of the command and, unless l.Path is "", as a line of JSON with the current
+// time to that file. event is "begin" or "end" (endEvent), and id is a random text that both events of one change have
+// in common. entry is the changed binding or instance, and must not be nil; its empty fields are left out. ended
+// contains the fields that only an end event has, which are written unmasked.
+//
+// Secrets in the fields of entry and of l are masked; a field that cannot be masked before ctx ends is replaced by
+// redact.Withheld. The event is written even if ctx has ended. It contains no parameters, templates or error texts. An
+// error of the file is only logged.
 func (l *Log) writeEvent(ctx context.Context, event, id string, entry *lifecycle.Entry, ended ...slog.Attr) {
 	binding, instance := entry.ID, entry.InstanceID
 	if entry.Kind == lifecycle.Instance {
@@ -157,13 +170,16 @@ func (l *Log) writeEvent(ctx context.Context, event, id string, entry *lifecycle
 	}
 }
 
-// A logFile is the path of a file to which lines are appended.
+// A logFile is the path of the audit log, a file to which its method Write appends lines. Write creates the file if it
+// does not exist, but not its directory. The zero value is not usable.
 type logFile string
 
-// Write appends a line with a single system call, so that lines of several processes do not mix. It opens the file each
-// time, because the file may have been renamed or truncated since the last line, and creates it, readable by the owner
-// only, if it does not exist. If a full disk cut off the last line, Write terminates that line first; the count that it
-// returns includes this byte. It returns an error if the file is not a regular file or cannot be written.
+// Write appends line, which must end with a line break, to the file with a single system call, so that lines of several
+// processes do not mix. It opens the file on each call, because the file may have been renamed or truncated, and
+// creates it, readable only by its owner, if it does not exist. If the last line in the file is incomplete, for example
+// because the disk was full, Write writes a line break before line; the returned count of bytes includes it. Write
+// returns an error if the file cannot be opened or written, or is not a regular file. If the write fails, a part of
+// line may be in the file; the next Write then begins a new line.
 func (f logFile) Write(line []byte) (int, error) {
 	// O_NONBLOCK: opening a pipe without a reader must not block.
 	file, err := os.OpenFile(string(f), os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
@@ -173,7 +189,7 @@ func (f logFile) Write(line []byte) (int, error) {
 	defer file.Close() //nolint:errcheck // Write has reported any error
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", f)
+		err = fmt.Errorf("%s is not a regular file", f)
 	}
 	if err != nil {
 		return 0, err

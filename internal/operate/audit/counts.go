@@ -29,13 +29,17 @@ const (
 // errDamaged reports that a file does not contain counts.
 var errDamaged = errors.New("the file does not contain counts of results")
 
-// A resultCounts contains, by command and then by result, how many commands ended with that result.
+// A resultCounts contains the numbers of changes that ended with a result, by the name of the command, such as
+// "create-binding", and then by the result, such as "done". It is the JSON content of the file of the counts. A nil or
+// empty map means that no result has been counted.
 type resultCounts map[string]map[string]uint64
 
-// Counts returns how many commands ended with each result since the audit log at a path was first written. Rotating
-// or deleting the log does not change the counts. Commands that were killed, or whose result could not be written to
-// the disk, are not counted. The map is empty if no result has been counted, and if the file of the counts is damaged:
-// the next result then begins the counts anew. Counts returns an error if the file cannot be read.
+// Counts returns how many changes of bindings and service instances ended with each result, by command and result,
+// since the audit log at the path auditLog was first written. It reads the file <auditLog>.results, which is
+// independent of the rotation or deletion of the log. Changes are not counted if their process was killed or if the
+// file could not be written. The map is empty, and not nil, if the file does not exist, is empty or is damaged; a
+// damaged file is replaced with the next result, and the counts then start again from zero. Counts returns nil and an
+// error if the file is not a regular file or cannot be read.
 func Counts(auditLog string) (map[Result]uint64, error) {
 	counts := map[Result]uint64{}
 	// O_NONBLOCK: opening a pipe without a writer must not block.
@@ -59,9 +63,10 @@ func Counts(auditLog string) (map[Result]uint64, error) {
 	return counts, nil
 }
 
-// countResult adds one to the count of a result of the command, unless Path is "". It replaces the file of the counts
-// as a whole, under the lock of the file. An error, or another process that holds the lock for longer than
-// countingLimit, is only logged, because counting must not affect the command. The cancellation of ctx does not end it.
+// countResult adds one to the count of a result, such as "done", of the command l.Command in the file <l.Path>.results,
+// which it creates if it is missing. It does nothing if l.Path is "". It replaces the file while it holds the file's
+// lock. The end of ctx does not stop it, but it waits at most one second (countingLimit) for another process that holds
+// the lock. Any error is only logged, because counting must not affect the command.
 func (l *Log) countResult(ctx context.Context, result string) {
 	if l.Path == "" {
 		return
@@ -78,14 +83,18 @@ func (l *Log) countResult(ctx context.Context, result string) {
 	}
 }
 
-// addResult adds one to the count of a result in the file at a path, whose lock is held by the open file locked. A
-// damaged file is replaced with a warning in the log. The file is not synced to the disk: a power loss may lose counts,
-// but a command must not wait for the disk. addResult returns an error if the file cannot be read, written or given its
-// owner.
+// addResult adds one to the count of a result of l.Command in the file of the counts, and replaces the file at path.
+// The caller holds the lock of the file; locked is the file, opened for reading at its beginning. A damaged file is
+// replaced by new counts, with a warning in the log. The new file is not synced to the disk, so a power loss may lose
+// counts.
+//
+// addResult returns an error, and the file is unchanged, if the file is not a regular file, cannot be read or cannot be
+// written. It also returns an error if root cannot give the new file the owner of the audit log (see keepOwner); the
+// result has been counted then.
 func (l *Log) addResult(path string, locked *os.File, result string) error {
 	counts, err := readCounts(locked)
 	if errors.Is(err, errDamaged) {
-		l.Logger.Warn("the counts of results for metrics begin anew", "file", path, "error", err)
+		l.Logger.Warn("the counts of results for metrics start again from zero", "file", path, "error", err)
 		counts, err = resultCounts{}, nil
 	}
 	if err != nil {
@@ -105,9 +114,9 @@ func (l *Log) addResult(path string, locked *os.File, result string) error {
 	return keepOwner(path, l.Path)
 }
 
-// keepOwner gives the file at a path the owner of the audit log if this process is root and the audit log belongs to
-// another user, so that the user of the broker can still replace the file. It does nothing if the audit log cannot be
-// inspected, and returns an error if the owner cannot be changed.
+// keepOwner gives the file at path the owner and the group of the file auditLog if this process runs as root and
+// auditLog belongs to another user, so that this user can still replace the file. Otherwise, and if auditLog does not
+// exist or cannot be inspected, it changes nothing and returns nil. It returns an error if the owner cannot be changed.
 func keepOwner(path, auditLog string) error {
 	info, err := os.Stat(auditLog)
 	if err != nil {
@@ -119,13 +128,14 @@ func keepOwner(path, auditLog string) error {
 	return nil
 }
 
-// readCounts decodes the counts in an open file. An empty file contains none. The error wraps errDamaged if the content
-// of the file is not that of counts, and is another one if the file is not a regular file or cannot be read. Without an
-// error the map is not nil.
+// readCounts reads the counts from the current position of an open file. An empty file, and the JSON text null, contain
+// none; the map is then empty. The error is errDamaged if the content is larger than 64 KB (largestCounts) or is not a
+// JSON object of counts. It is another error if the file is not a regular file or cannot be read. The map is nil if and
+// only if there is an error.
 func readCounts(file *os.File) (resultCounts, error) {
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", file.Name())
+		err = fmt.Errorf("%s is not a regular file", file.Name())
 	}
 	if err != nil {
 		return nil, err

@@ -130,9 +130,9 @@ var _ = Describe("The counts of results", func() {
 	It("are not changed if they cannot be written, and the command continues", func() {
 		Expect(syscall.Mkfifo(path+".results", 0o600)).To(Succeed())
 		end("create-binding", nil)
-		Expect(output.String()).To(ContainSubstring("is no regular file"))
+		Expect(output.String()).To(ContainSubstring("is not a regular file"))
 		_, err := audit.Counts(path)
-		Expect(err).To(MatchError(ContainSubstring("is no regular file")))
+		Expect(err).To(MatchError(ContainSubstring("is not a regular file")))
 		Expect(os.Remove(path + ".results")).To(Succeed())
 		Expect(os.Mkdir(path+".results", 0o700)).To(Succeed())
 		end("create-binding", nil)

@@ -17,7 +17,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Sources are the inputs of the metrics besides the states.
+// A Sources holds the inputs of Text besides the states of bindings and instances: the number of unreadable paks, the
+// path of the audit log, and the client that asks the Director for certificates. The zero value means no unreadable
+// paks, no audit log and no Director.
 type Sources struct {
 	// UnreadablePaks is the number of paks of the configuration that cannot be read.
 	UnreadablePaks int
@@ -28,13 +30,22 @@ type Sources struct {
 	Fleet *certificates.Fleet
 }
 
-// Text returns the metrics for monitoring in the text format of OpenMetrics: the number of bindings and instances, the
-// age of the oldest unfinished one, the number of unreadable paks, the number of held locks if the backend can report
-// it, the earliest expiry of certificates, the time of the last results in the audit log, and the counts of results. If
-// the manager has no readable pak, Text leaves out the metrics of states and certificates. No label contains an id, so
-// that the number of time series is bounded. Text returns an error if the states, the audit log or the counts cannot be
-// read. A single state that cannot be read is counted with the condition of an unreadable one, and instances about
-// which the Director cannot be asked are counted.
+// Text returns the metrics for monitoring in the text format of OpenMetrics, with the end marker. No label contains an
+// id, so that the number of time series is bounded. The metrics are:
+//   - always the number of unreadable paks, which is sources.UnreadablePaks,
+//   - if the manager has a readable pak, the number of bindings and instances by service, plan and condition, the age
+//     of the oldest unfinished one, the number of held locks if the backend can list them, the earliest expiry of
+//     certificates, and the number of instances whose certificates cannot be read,
+//   - if sources.AuditLog is set, the time of the last results in the audit log and in its predecessor, the file with
+//     the suffix ".1", and the counts of results. Files that do not exist count as empty.
+//
+// The certificates are those in states and, unless sources.Fleet is nil, those that the Director reports. A single
+// state that cannot be read, and an instance about which the Director cannot be asked, is not an error but is counted.
+// Like lifecycle.Manager.Walk, Text may delete empty workspaces and restore incomplete local states, and waits for a
+// run that holds the lock of one of these.
+//
+// Text returns "" and an error if the manager has readable paks but none with a usable OpenTofu, if the states or the
+// locks cannot be listed, if the audit log or the counts cannot be read, or if ctx ends.
 func Text(ctx context.Context, manager *lifecycle.Manager, sources Sources) (string, error) {
 	var text metrics
 	text.gauge("unreadable_paks", "How many paks of the configuration cannot be read.",
@@ -70,9 +81,14 @@ func Text(ctx context.Context, manager *lifecycle.Manager, sources Sources) (str
 	return text.String() + "# EOF\n", nil
 }
 
-// addStates adds the metrics of the stored bindings and instances, and of the locks if the backend can report them. It
-// also calls visit with each binding and instance. It returns an error if the workspaces cannot be listed, if the locks
-// cannot be counted, or if ctx ends.
+// addStates reads all stored bindings and instances, and adds to text the numbers of them, the ages of the oldest
+// unfinished ones, and the number of held locks if the state backend can list them. The age of an item is the time
+// since its last change; one whose time is unknown has none. addStates also calls visit with each binding and instance,
+// one after the other; one that cannot be read has the condition Unreadable. Like lifecycle.Manager.Walk, it may delete
+// empty workspaces and restore incomplete local states.
+//
+// addStates returns an error if no pak has a usable OpenTofu, if the workspaces or the locks cannot be listed, or if
+// ctx ends. The text may be incomplete then.
 func addStates(
 	ctx context.Context, manager *lifecycle.Manager, text *metrics, visit func(stored *lifecycle.Stored),
 ) error {
@@ -96,21 +112,23 @@ func addStates(
 	text.gauge("bindings", "How many bindings are stored.", counts[lifecycle.Binding])
 	text.gauge("instances", "How many instances of provision templates are stored.", counts[lifecycle.Instance])
 	text.gauge("oldest_unfinished_seconds",
-		"The time since the last change of what is longest not complete; 0 without any.", unfinished)
-	locks, known, err := manager.Engine.Locks(ctx)
+		"How many seconds have passed since the last change of the longest unfinished binding or instance; "+
+			"0 if all are complete.",
+		unfinished)
+	locks, listed, err := manager.Engine.Locks(ctx)
 	if err != nil {
 		return err
 	}
-	if known {
+	if listed {
 		text.gauge("locks_held", "How many states are locked.", map[string]float64{"": float64(len(locks))})
 	}
 	return nil
 }
 
-// addCertificates adds the metrics of a survey: the earliest expiry of the certificates that are not superseded, for
-// each service, plan and source, and the number of instances whose certificates, or those of a binding, are unknown.
-// Such an instance counts once, however many of its bindings are concerned. Each entry of survey.Unreadable and of
-// survey.Errors counts as one more. addCertificates calls survey.Instances, so the survey must be complete.
+// addCertificates adds two metrics of a complete survey to text. The first is the earliest expiry of the certificates
+// that are not superseded, for each service, plan and source of certificates. The second is the number of instances
+// whose certificates, or those of one of their bindings, cannot be read; each such instance counts once. Each entry of
+// survey.Unreadable and of survey.Errors counts as one more.
 func addCertificates(survey *certificates.Survey, text *metrics) {
 	expiries := map[string]float64{}
 	unknown := len(survey.Unreadable) + len(survey.Errors)
@@ -132,9 +150,11 @@ func addCertificates(survey *certificates.Survey, text *metrics) {
 		map[string]float64{"": float64(unknown)})
 }
 
-// addCounts adds the counts of the results of commands. The counts of the broker's commands begin with 0: if a counter
-// began with the first failure, Prometheus would not see an increase. A missing file of counts contains none. addCounts
-// returns an error if the file cannot be read.
+// addCounts adds the numbers of results of commands, by command and result, to text. They are read from the file of
+// counts that belongs to the audit log at the path auditLog. For create-binding, delete-binding and generate-manifest,
+// and for every other counted command, results that never occurred are 0, because Prometheus would not see an increase
+// if a counter began with the first failure. A missing or damaged file contains no counts. addCounts returns an error
+// if the file is not a regular file or cannot be read.
 func addCounts(auditLog string, text *metrics) error {
 	counts, err := audit.Counts(auditLog)
 	if err != nil {
@@ -165,34 +185,37 @@ const namePrefix = "service_adapter_"
 // A metrics builds a text in the format of OpenMetrics, without the end marker. Its zero value is an empty text.
 type metrics struct{ strings.Builder }
 
-// gauge adds a metric of the type gauge, whose name gets the prefix "service_adapter_". help is its description.
-// samples maps the labels of each sample, as the function labels returns them, to its value; the labels "" are for a
-// metric without labels. Without samples, only the description of the metric is added.
+// gauge adds a metric of the type gauge. name, such as "locks_held", gets the prefix "service_adapter_", and help is a
+// sentence that describes the metric. samples maps the labels of each sample, in the form {kind="binding"} that the
+// function labels returns, to its value; the key "" is for a sample without labels. Without samples, gauge adds only
+// the description.
 func (m *metrics) gauge(name, help string, samples map[string]float64) {
 	name = namePrefix + name
 	_, _ = fmt.Fprintf(m, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name)
 	m.samples(name, samples)
 }
 
-// counter adds a metric whose values only grow; name ends in "_total". See gauge for the parameters. The text does not
-// have its type: OpenMetrics declares the type of a counter under its name without "_total", and the textfile collector
-// of node_exporter, which reads the older format of Prometheus, under the whole name.
+// counter adds a metric whose values only grow. name, which must end in "_total", gets the prefix "service_adapter_",
+// help describes the metric, and samples maps labels such as {result="done"} to values; see gauge. The metric has no
+// line with its type: OpenMetrics declares the type of a counter under its name without "_total", but the textfile
+// collector of node_exporter, which reads the older format of Prometheus, under the whole name.
 func (m *metrics) counter(name, help string, samples map[string]float64) {
 	name = namePrefix + name
 	_, _ = fmt.Fprintf(m, "# HELP %s %s\n", name, help)
 	m.samples(name, samples)
 }
 
-// samples adds the samples of a metric in the order of their labels. name is the whole name of the metric; see gauge
-// for the labels.
+// samples adds one line for each sample of a metric, sorted by labels. name is the whole name of the metric, with its
+// prefix. samples maps labels, such as {kind="binding"} or "" for none, to values; without samples, no line is added.
 func (m *metrics) samples(name string, samples map[string]float64) {
 	for _, labels := range value.Keys(samples) {
 		_, _ = fmt.Fprintf(m, "%s%s %s\n", name, labels, strconv.FormatFloat(samples[labels], 'f', -1, 64))
 	}
 }
 
-// labels returns pairs of label names and values in the format of a sample, {name="value",...}, with the values
-// escaped. The number of arguments must be even.
+// labels returns the labels of a sample in the text format of OpenMetrics, such as {kind="binding",plan="small"}. pairs
+// are alternately a name and its value, in the order of the result; their number must be even, and otherwise labels
+// panics. Values are escaped, and invalid UTF-8 in them is replaced. Without pairs the result is {}.
 func labels(pairs ...string) string {
 	escape := strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 	var all []string

@@ -87,7 +87,7 @@ var _ = Describe("errand_properties", func() {
 			Expect(failure + result.Stdout + result.Stderr).NotTo(ContainSubstring("planted"))
 		},
 		Entry("type", sameState, `{type: s3, config: {bucket: a, key: b}}`,
-			"errand_properties must have the state.type of the adapter"),
+			"errand_properties must have the same state.type as the adapter"),
 		Entry("pg: schema", `{type: pg, config: {schema_name: one}}`, `{type: pg, config: {schema_name: planted}}`,
 			"errand_properties.state.config.schema_name "),
 		Entry("pg: the default schema", `{type: pg}`, `{type: pg, config: {schema_name: planted}}`,
@@ -282,11 +282,12 @@ var _ = Describe("errand_properties", func() {
 			configure("", properties("{GCP_KEY: ''}"))
 			_, failure := run(s)
 			Expect(failure).To(And(HavePrefix("checking the configuration: "), ContainSubstring(
-				`errand_properties.config lacks what the errands of service "one" read: GCP_KEY, entries.path`)))
+				`errand_properties.config lacks keys that the errands of service "one" read: GCP_KEY, entries.path`)))
 			result := generateWithErrands(s)
 			Expect(result.Code).To(Equal(1))
 			Expect(result.Stderr).To(ContainSubstring(
-				`errand_properties.config lacks what the errands of service \"one\" read: GCP_KEY, entries.path`))
+				`errand_properties.config lacks keys that the errands of service \"one\" read: ` +
+					`GCP_KEY, entries.path`))
 		})
 
 		DescribeTable("are accepted with them",
@@ -341,7 +342,7 @@ var _ = Describe("errand_properties", func() {
 			configure("", properties("{entries.path: /x}"))
 			warnings, failure := run(s)
 			Expect(failure).NotTo(HavePrefix("checking the configuration: "))
-			Expect(warnings).To(Equal(`errand_properties.config lacks what the errands of service "other" read: ` +
+			Expect(warnings).To(Equal(`errand_properties.config lacks keys that the errands of service "other" read: ` +
 				`other.path, if a plan has them`))
 			Expect(generateWithErrands(s).Code).To(Equal(0), "they are not those of this service")
 

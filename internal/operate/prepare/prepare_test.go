@@ -40,7 +40,7 @@ var _ = Describe("preparing", func() {
 		_, err := prepare.Run(context.Background(), session.Process{Stderr: &bytes.Buffer{}, Getenv: s.Getenv},
 			filepath.Join(s.Dir, "prepared"))
 		Expect(err).To(MatchError(`checking the configuration: service "one" has sensitive outputs: ` +
-			"secure_manifests must say what the broker's enable_secure_manifests says"))
+			"secure_manifests must have the value of the broker's enable_secure_manifests"))
 	})
 
 	DescribeTable("rejects errands whose states bindings would not find", func(state, errands string) {
@@ -49,7 +49,7 @@ var _ = Describe("preparing", func() {
 		s.Env["SERVICE_ADAPTER_STATE"], s.Env["SERVICE_ADAPTER_ERRAND_PROPERTIES"] = state, errands
 		_, err := prepare.Run(context.Background(), session.Process{Stderr: &bytes.Buffer{}, Getenv: s.Getenv},
 			filepath.Join(s.Dir, "prepared"))
-		Expect(err).To(MatchError(ContainSubstring("errand_properties must have the state.type of the adapter")))
+		Expect(err).To(MatchError(ContainSubstring("errand_properties must have the same state.type as the adapter")))
 	},
 		Entry("local", "{config: {dir: /store}}", "{state: {type: local}}"),
 		Entry("none", "{config: {dir: /store}}", "{paks: [/a]}"),

@@ -22,13 +22,19 @@ import (
 	"service-adapter/manifestgen"
 )
 
-// Changes returns the pending changes of one instance: the differences between the deployed manifest and the one that
-// the next update generates, the secrets that an upgrade renews, and the planned changes of resources. The manifests
-// are compared as the broker does it, without update blocks; see Check. The result is nil if there are no changes.
-// Secrets are masked in it and in the error. deployed is the manifest and plan is the plan as JSON, as the broker sends
-// it. Releases and stemcells are those of deployment, or those of the deployed manifest if it is nil. Changes changes
-// nothing. It returns an error if the configuration or a pak cannot be read, if the deployed manifest or the plan is
-// not valid, or if the manifest cannot be generated or the resources cannot be planned.
+// Changes returns the pending changes of one service instance: the differences between the deployed manifest and the
+// one that the next update generates, the secrets whose values the next upgrade replaces, and the changes of resources
+// that OpenTofu plans. deployed is the manifest as YAML, and plan the plan as JSON in the form in which the broker
+// sends it. The next update uses the releases and stemcells of deployment, or those of the deployed manifest if
+// deployment is nil. Manifests are compared as the broker compares them, without update blocks; see Check. process
+// supplies the environment, which contains the path of the adapter's configuration, and the stream for the log. Changes
+// deploys and applies nothing, but reading a state of OpenTofu stores one that an earlier run could not store, and
+// deletes an empty workspace.
+//
+// The result is nil if there are no changes or an error. Changes returns an error if the configuration is invalid, if
+// any pak cannot be read, if the deployed manifest or the plan is not valid, if the manifest cannot be generated, if
+// the state of OpenTofu cannot be read, or if OpenTofu cannot plan, also because ctx ended. Secrets are masked in the
+// result and in the error.
 func Changes(
 	ctx context.Context, process session.Process, deployed, plan string, deployment *serviceadapter.ServiceDeployment,
 ) ([]manifestdiff.Change, error) {
@@ -40,14 +46,17 @@ func Changes(
 	return check.changes(ctx, deployed, plan, deployment)
 }
 
-// A Check performs the check of the broker before an update: it generates the manifest of a deployed instance again,
-// without parameters, and compares it with the deployed one through the SDK's struct. Update blocks are ignored, and
-// secrets count as unchanged. Additionally, it finds the secrets that an upgrade renews, and OpenTofu plans the changes
-// of the resources of a provision template. A Check changes nothing and is safe for concurrent use.
+// A Check performs the check for pending changes that the broker makes before an update, for any number of service
+// instances: it generates the manifest of a deployed instance again, without parameters, and compares it with the
+// deployed one. Keys that the broker's SDK does not know and update blocks are ignored, and secrets count as unchanged.
+// A Check also determines the secrets that an upgrade renews, and lets OpenTofu plan the changes of resources. It
+// deploys and applies nothing, but reading a state of OpenTofu stores one that an earlier run could not store, and
+// deletes an empty workspace. It is safe for concurrent use. Open returns one; the zero value is not usable.
 type Check struct{ session *session.Session }
 
-// Open loads the configuration and opens the paks. It returns an error, with secrets masked, if the configuration is
-// invalid or any pak cannot be read. The caller must call Close.
+// Open loads the adapter's configuration, whose path is in the environment of process, opens all its paks and returns a
+// new Check. It returns nil and an error, in which secrets are masked, if the configuration is invalid or any pak
+// cannot be read. Unless it returns an error, the caller must call Close.
 func Open(process session.Process) (*Check, error) {
 	opened := session.New(process, "pending-changes")
 	if err := opened.Open(); err != nil {
@@ -56,13 +65,16 @@ func Open(process session.Process) (*Check, error) {
 	return &Check{opened}, nil
 }
 
-// Close closes the paks.
+// Close closes the paks that Open opened. The Check must not be used afterwards.
 func (c *Check) Close() { c.session.Close() }
 
 // ErrOtherService reports that an instance does not belong to the service of the broker.
 var ErrOtherService = errors.New("it is an instance of another service")
 
-// An Instance is the result of checking one of the broker's instances.
+// An Instance is the result of checking one of the broker's service instances for pending changes: the name of its plan
+// and its pending changes. Changes is nil if there are no pending changes, and also if the check failed, so the caller
+// must consider the error of Check.Instance first. The zero value means that the check failed before the plan was
+// known.
 type Instance struct {
 	// Plan is the name of the instance's plan in the broker's catalog.
 	Plan string
@@ -72,14 +84,19 @@ type Instance struct {
 	Changes     []manifestdiff.Change
 }
 
-// Instance checks an instance with the plan, releases and stemcells of the broker's current configuration. The plan is
-// the one in the record of the manifest. A manifest without a record is one of a replaced adapter if a plan of the
-// catalog has one of its instance groups and the broker has one of its releases; the plan with the fewest pending
-// changes is then used.
+// Instance checks a service instance for pending changes. deployed is its manifest as YAML, and broker is the broker's
+// current configuration, which supplies the plan, the releases and the stemcells. The plan is the one in broker with
+// the plan id in the adapter's record in the manifest, or, only if the record has no id, with the recorded name. If the
+// manifest has no record, Instance assumes that an adapter that was replaced generated it, provided that a plan of the
+// catalog has one of its instance groups and the broker has one of its releases. Instance then tries these plans and
+// uses the one with the fewest pending changes; it skips plans with which the changes cannot be determined.
 //
-// Instance returns ErrOtherService if the instance belongs to a service of another broker, and another error if neither
-// a record nor the catalog shows that it belongs to this one, or if its plan is not in the catalog. If the changes
-// cannot be determined with the recorded plan, it returns the name of the plan with the error; see Changes.
+// Instance returns ErrOtherService if the instance belongs to a service of another broker, according to its record or,
+// without one, to the CredHub paths of the secrets in the manifest. It returns another error if the manifest cannot be
+// decoded, if it has no record and none of the plans fits, if the catalog has no plan with the recorded id or name, or
+// if the changes cannot be determined with any plan that it tries; see Changes for these causes. In the last case, the
+// result of a manifest with a record contains the name of the plan but no changes; after all other errors it is the
+// zero Instance.
 func (c *Check) Instance(ctx context.Context, deployed string, broker *odb.BrokerConfig) (Instance, error) {
 	stored, err := record.FromManifest(deployed)
 	switch {
@@ -93,16 +110,20 @@ func (c *Check) Instance(ctx context.Context, deployed string, broker *odb.Broke
 	}
 	current := broker.Plan(stored.PlanID, stored.Plan)
 	if current == nil {
-		return Instance{}, fmt.Errorf("its plan %s is not in the broker's catalog any more",
+		return Instance{}, fmt.Errorf("the broker's catalog no longer contains its plan %s",
 			strings.TrimSpace(stored.Plan+" "+stored.PlanID))
 	}
 	pending, err := c.changes(ctx, deployed, current.JSON, &broker.Deployment)
 	return Instance{Plan: current.Name, Changes: pending}, err
 }
 
-// changes returns the pending changes of an instance with the releases and stemcells of latest, or those of the
-// deployed manifest if it is nil. plan is the plan as JSON. Secrets in changes and errors are masked. A panic is
-// returned as an error. See Changes for the errors.
+// changes returns the pending changes of the instance with the manifest deployed, a YAML text. plan is the plan as
+// JSON, as the broker sends it. The next update uses the releases and stemcells of latest, or those of the deployed
+// manifest if latest is nil. The result is nil if there are no changes or an error. Secrets in changes and errors are
+// masked; an error therefore wraps no other one.
+//
+// changes returns an error if the manifest is invalid or has no name, if the plan is invalid, if the manifest cannot be
+// generated, if the state of OpenTofu cannot be read, or if OpenTofu cannot plan. A panic is also returned as an error.
 func (c *Check) changes(
 	ctx context.Context, deployed, plan string, latest *serviceadapter.ServiceDeployment,
 ) (pending []manifestdiff.Change, err error) {
@@ -130,14 +151,17 @@ func (c *Check) changes(
 	return pending, err
 }
 
-// compare generates the manifest again and returns its differences from the deployed one, followed by the secrets that
-// an upgrade renews and the planned changes of resources. If the manifests differ, it generates the manifest once more
-// to detect templates that are not deterministic. It replaces s.CheckPending by functions of its own. The result is nil
-// if nothing is pending, and must not be used after an error. Secrets in the result and in errors are not masked.
+// compare generates the manifest of an instance again and returns its differences from deployed, the deployed manifest,
+// followed by the secrets that an upgrade renews and the changes of resources that OpenTofu plans. plan is the plan as
+// JSON, and deployment the name, releases and stemcells of the next update. If the manifests differ, compare generates
+// the manifest once more to detect templates that are not deterministic. The result is nil if nothing is pending.
+//
+// compare replaces s.CheckPending by functions of its own, and registers the secrets of the request in s.Secrets.
+// Secrets in the result and in errors are not masked.
 //
 // compare returns an error if the plan is not valid, if the manifest cannot be generated, if the secrets that an
-// upgrade renews cannot be determined although the manifest can be generated, if one of the manifests or its record
-// cannot be decoded, or if OpenTofu cannot plan the changes of resources.
+// upgrade renews cannot be determined, if one of the manifests or its record cannot be decoded, if the state of
+// OpenTofu cannot be read, or if OpenTofu cannot plan. The result must not be used after an error.
 func compare(
 	ctx context.Context, s *session.Session, deployed, plan string, deployment serviceadapter.ServiceDeployment,
 ) ([]manifestdiff.Change, error) {
@@ -190,8 +214,10 @@ func compare(
 	return append(pending, others...), err
 }
 
-// deploymentOf reconstructs the deployment that the broker sent from a manifest: its name, releases and stemcells. A
-// release contains the jobs that the manifest's instance groups and addons use from it, without repetitions.
+// deploymentOf reconstructs, from a deployed manifest, the deployment that the broker sent for it: the name, the
+// releases and the stemcells. The jobs of a release are those that the manifest's instance groups and addons use from
+// it, each once, in the order of their first use, and nil if they use none. The lists of releases and stemcells are
+// empty, and not nil, if the manifest has none. manifest must not be nil.
 func deploymentOf(manifest *bosh.BoshManifest) serviceadapter.ServiceDeployment {
 	deployment := serviceadapter.ServiceDeployment{
 		DeploymentName: manifest.Name, Releases: serviceadapter.ServiceReleases{},

@@ -13,11 +13,15 @@ import (
 	"service-adapter/internal/record"
 )
 
-// ofReplacedAdapter checks an instance whose manifest has no record, because an adapter that was replaced generated it.
-// It tries the plans of the broker's catalog that have one of the manifest's instance groups, and returns the result
-// for the plan with the fewest pending changes. It returns ErrOtherService if the manifest has secrets of another
-// service, and another error if no plan fits or the manifest cannot be decoded. If the changes cannot be determined
-// with any of the plans, the error is that of the first one.
+// ofReplacedAdapter checks an instance whose manifest, the YAML text deployed, has no record of this adapter, because
+// an adapter that was replaced generated it. It tries the plans in broker, the broker's configuration, that have one of
+// the manifest's instance groups, provided that the broker has one of its releases. It returns the result for the plan
+// with the fewest pending changes, or the first of several such plans, with PlanGuessed set; a plan with which the
+// changes cannot be determined is skipped.
+//
+// ofReplacedAdapter returns ErrOtherService if the manifest refers to secrets of another service, and another error if
+// the manifest cannot be decoded or no plan fits. If the changes cannot be determined with any of the plans, it returns
+// the error for the first one. The result is the zero Instance after an error.
 func (c *Check) ofReplacedAdapter(
 	ctx context.Context, deployed string, broker *odb.BrokerConfig,
 ) (best Instance, err error) {
@@ -32,8 +36,8 @@ func (c *Check) ofReplacedAdapter(
 		return !sharesRelease(manifest, &broker.Deployment) || !sharesGroup(manifest, plan)
 	})
 	if len(fitting) == 0 {
-		return Instance{}, fmt.Errorf("its manifest is not of this adapter: it has no record %q, and no plan in the "+
-			"broker's catalog has one of its instance groups and releases", record.Key)
+		return Instance{}, fmt.Errorf("this adapter did not generate its manifest: it has no record %q, "+
+			"and no plan in the broker's catalog has one of its instance groups and releases", record.Key)
 	}
 	for _, plan := range fitting {
 		pending, failure := c.changes(ctx, deployed, plan.JSON, &broker.Deployment)
@@ -51,7 +55,9 @@ func (c *Check) ofReplacedAdapter(
 }
 
 // secretsOwner returns the id of the service for which the broker stores the secrets of a deployment, or "" if the
-// manifest refers to none. The broker stores them in CredHub under /odb/SERVICE/DEPLOYMENT/NAME.
+// manifest contains no reference to such a secret. manifest is its YAML text, and deployment the name of the
+// deployment, such as "service-instance_<id>". The broker stores secrets in CredHub, so that the references have the
+// form ((/odb/SERVICE/DEPLOYMENT/NAME)). The first such reference counts.
 func secretsOwner(manifest, deployment string) string {
 	path := regexp.MustCompile(`\(\(/odb/([^/()\s]+)/` + regexp.QuoteMeta(deployment) + `/`)
 	match := path.FindStringSubmatch(manifest)
@@ -61,8 +67,8 @@ func secretsOwner(manifest, deployment string) string {
 	return match[1]
 }
 
-// sharesRelease reports whether a manifest and the broker's configuration have a release of the same name; versions are
-// not compared.
+// sharesRelease reports whether a manifest and deployment, the deployment in the broker's configuration, have a release
+// of the same name; versions are not compared. It returns false if one of them has no releases. Neither may be nil.
 func sharesRelease(manifest *bosh.BoshManifest, deployment *serviceadapter.ServiceDeployment) bool {
 	return slices.ContainsFunc(manifest.Releases, func(release bosh.Release) bool {
 		return slices.ContainsFunc(deployment.Releases, func(configured serviceadapter.ServiceRelease) bool {
@@ -71,8 +77,9 @@ func sharesRelease(manifest *bosh.BoshManifest, deployment *serviceadapter.Servi
 	})
 }
 
-// sharesGroup reports whether a plan of the broker has one of the instance groups of a manifest, under its name or
-// under a new one that names it in migrated_from.
+// sharesGroup reports whether a plan of the broker has one of the instance groups of a manifest: a group of the same
+// name, or one that names the manifest's group in migrated_from. It returns false if the manifest or the plan has no
+// groups. Neither may be nil.
 func sharesGroup(manifest *bosh.BoshManifest, plan *odb.BrokerPlan) bool {
 	return slices.ContainsFunc(manifest.InstanceGroups, func(deployed bosh.InstanceGroup) bool {
 		return slices.ContainsFunc(plan.InstanceGroups, func(group serviceadapter.InstanceGroup) bool {

@@ -12,8 +12,15 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// reevaluate is lifecycle.Manager.Reevaluate for bindings and instances whose deployment is not available: it evaluates
-// expressions that read the configuration, the environment, the plan and the recorded inputs.
+// reevaluate evaluates the ephemeral inputs of a stored binding or instance, whose values are never stored, again
+// without its deployment: their expressions can read the configuration, the environment, the plan and the recorded
+// inputs. It returns the values by the names of the inputs. failed contains, by name, the errors of the inputs that
+// have no value, such as those whose expression reads the running instance; it is nil if all have one. reevaluate is
+// used as Reevaluate of lifecycle.Manager.
+//
+// Both results are nil if the request of a binding cannot be reconstructed. stored must have an ephemeral input,
+// because reevaluate otherwise deletes the entries of an instance's stored.Inputs. For a binding, at least one pak must
+// be readable.
 func (o *Operator) reevaluate(stored *lifecycle.StateRecord) (values map[string]any, failed map[string]error) {
 	if kind, _ := stored.KindAndID(); kind == lifecycle.Instance {
 		inputs, failed := o.instanceInputs(stored, nil)
@@ -30,8 +37,15 @@ func (o *Operator) reevaluate(stored *lifecycle.StateRecord) (values map[string]
 	return (&binding.Binder{Manager: o.Manager}).Reevaluate(request, stored)
 }
 
-// recordedRequest returns the request of a deletion of a stored binding whose instance is not available. It has what
-// the installed paks and the configuration contain, and no Instance. See session.Session.CompleteUnbind for the errors.
+// recordedRequest returns the request to delete the stored binding with the record stored, whose service instance is
+// not available. The request contains the id and the body of the record, and the pak, service, plan, environment and
+// defaults from the configuration, as far as they can be determined. If no service can be chosen, that is only logged,
+// the pak is the first readable one, and the service is nil. At least one pak must be readable. The Instance of the
+// request is nil. recordedRequest registers for masking the ephemeral values that the plan, the operator's defaults and
+// the definition contain.
+//
+// The error is that of session.Session.CompleteUnbind, which rejects invalid manifests; here it is always nil, because
+// the request has no manifest.
 func (o *Operator) recordedRequest(stored *lifecycle.StateRecord) (*binding.Request, error) {
 	request := &binding.Request{BindingID: stored.BindingID, Instance: &instance.View{}, Body: stored.Request}
 	err := o.session.CompleteUnbind(request)
@@ -39,8 +53,19 @@ func (o *Operator) recordedRequest(stored *lifecycle.StateRecord) (*binding.Requ
 	return request, err
 }
 
-// instanceInputs returns the recorded inputs of an instance together with its ephemeral inputs, which are evaluated
-// again or have the supplied texts. failed contains the errors of the ephemeral inputs that have no value, by name.
+// instanceInputs returns the recorded inputs of an instance together with its ephemeral inputs, whose values are not
+// recorded. The value of an ephemeral input is the text in supplied, cast to its type, or else that of its recorded
+// expression, evaluated again with the configuration and the recorded inputs, or else the constant that the installed
+// definition, the plan or the operator sets. If one of these sources exists but fails, the next one is not tried.
+// supplied contains texts by the name of the input, and may be nil; other names in it are ignored.
+//
+// failed contains, by name, the errors of the ephemeral inputs that have no value; these are absent from inputs.
+// Examples are a parameter of the user, a generated value, and an expression that reads the running instance, unless
+// supplied contains the value. failed is nil if all ephemeral inputs have a value.
+//
+// If no service fits the record, instanceInputs logs a warning and evaluates the recorded expressions without the
+// configuration and the definition. The map is new, but without ephemeral inputs it is stored.Inputs itself, which the
+// caller must not change.
 func (o *Operator) instanceInputs(
 	stored *lifecycle.StateRecord, supplied map[string]string,
 ) (inputs map[string]any, failed map[string]error) {
@@ -67,7 +92,7 @@ func (o *Operator) instanceInputs(
 		}
 		_ = provision.Resolve(definition) // expressions may need parameters
 	} else {
-		o.session.Logger.Warn("the service of the instance is not known any more",
+		o.session.Logger.Warn("the service of the instance cannot be determined",
 			"instance", stored.InstanceID, "error", err)
 	}
 	scope := vars.NewScope(options)
@@ -78,8 +103,8 @@ func (o *Operator) instanceInputs(
 	return scope.Values, failed
 }
 
-// ephemeralOf returns those of the values, by the name of the input, that are values of ephemeral inputs of the record,
-// as texts.
+// ephemeralOf returns a copy of values, a map from names of inputs to texts, that contains only the names of ephemeral
+// inputs of the record. The result is nil if values is nil, and empty if no name remains. stored must not be nil.
 func ephemeralOf(stored *lifecycle.StateRecord, values map[string]string) map[string]string {
 	values = maps.Clone(values)
 	maps.DeleteFunc(values, func(name string, _ string) bool {

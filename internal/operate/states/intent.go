@@ -17,16 +17,19 @@ import (
 	"service-adapter/schemas"
 )
 
-// An Intent is the input of the errand apply-instance: the desired state of an instance, and the values of its secret
-// inputs, by the names of the inputs. Secrets may be empty.
+// An Intent is the input of the errand apply-instance: the desired state of one service instance, and the values of its
+// secret inputs by the names of the inputs. ReadIntent returns one. The embedded Intent must not be nil; Secrets may be
+// nil or empty.
 type Intent struct {
 	*record.Intent
 	Secrets map[string]any
 }
 
-// ReadIntent decodes the file that the job apply-instance renders: a JSON object with the text "intent" and the mapping
-// "secrets". Missing secrets are an empty map. It returns an error if the text does not have this form or if the intent
-// cannot be decoded. Errors do not contain the text, which may contain secrets.
+// ReadIntent decodes the content of the file that the job apply-instance renders: a JSON object with "intent", the
+// desired state as a text that record.Intent.Encode returned, and the mapping "secrets" from the names of inputs to
+// values. Without secrets, Secrets is an empty map. ReadIntent returns nil and an error if the text does not have this
+// form, or if the intent is invalid, has an unsupported format, or names no instance or service. Errors contain no
+// secrets; they may contain parts of the intent, which has none.
 func ReadIntent(text []byte) (*Intent, error) {
 	var file struct {
 		Intent  string         `json:"intent"`
@@ -35,7 +38,7 @@ func ReadIntent(text []byte) (*Intent, error) {
 	if err := value.Decode(text, &file); err != nil {
 		// err may contain secrets
 		return nil, errors.New("reading the intent: " +
-			"it is no JSON object with the text \"intent\" and the map \"secrets\"")
+			"it is not a JSON object with the text \"intent\" and the map \"secrets\"")
 	}
 	intent, err := record.DecodeIntent(file.Intent)
 	if err != nil {
@@ -45,16 +48,24 @@ func ReadIntent(text []byte) (*Intent, error) {
 	return &Intent{Intent: intent, Secrets: secrets}, nil
 }
 
-// ApplyIntent applies the provision template to bring an instance to its desired state, with an entry in the audit log.
-// The secrets of the intent and the secret outputs are registered for masking. If OpenTofu fails, the resources that
-// exist are kept, so that the next call continues, and the reason is stored with the instance unless OpenTofu was
-// killed.
+// ApplyIntent brings a service instance to the desired state in intent, which must not be nil. It runs OpenTofu only if
+// something changes. It applies the provision template of the installed pak if the intent names that template by its
+// digest, or if the instance is not stored yet and the intent names no template; otherwise a stored instance keeps its
+// template. ApplyIntent writes events to the audit log. It registers for masking the secrets of the intent, the
+// sensitive outputs of the template, and the parts of the other inputs and outputs that look like secrets. If OpenTofu
+// fails, the resources that exist are kept, so that the next call continues, and the reason is stored with the instance
+// unless OpenTofu was killed.
 //
-// ApplyIntent returns an error if no pak has the service, if a pak cannot be read and the recorded one is not among the
-// readable ones, if the template of the intent is neither that of the pak nor that of the instance, or the latter
-// cannot be read to compare it, if an expression of a default or of a computed input that the errand evaluates fails,
-// such as one that reads a missing value of the errand's configuration, if a secret or a default does not fit its
-// input, if OpenTofu fails, or if ctx ends; see provision.Provisioner.Apply for further errors.
+// ApplyIntent returns an error in these cases; see provision.Provisioner.Apply for the types of errors:
+//   - No pak has the service, the pak has no OpenTofu, or a pak cannot be read and the recorded one is not among the
+//     readable ones.
+//   - The intent names a template that is neither that of the pak nor that of the stored instance, or the record of the
+//     latter cannot be read.
+//   - The expression of a default or a computed input fails, or a secret or a default does not fit its input.
+//   - The workspace or its state cannot be read, or the deletion of the instance was begun.
+//   - A change is due although an older OpenTofu wrote the state, unless the intent names both the template and the
+//     OpenTofu version of the pak.
+//   - OpenTofu fails, or ctx or the time limit of errands ends.
 func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
 	entry := lifecycle.Entry{
 		Identity: lifecycle.Identity{
@@ -66,8 +77,11 @@ func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
 	return o.session.Audited(ctx, entry, func(func(lifecycle.Entry)) error { return o.applyIntent(ctx, intent) })
 }
 
-// applyIntent applies the provision template of the service that intent names, with its inputs and secrets, as
-// ApplyIntent describes it, but without an entry in the audit log. See ApplyIntent for the errors.
+// applyIntent applies the provision template of the service in intent with its inputs and secrets, as ApplyIntent does,
+// but without events in the audit log. It registers the same values for masking. It returns an error if the pak, its
+// OpenTofu or the service is not available, if the intent names a template that is neither that of the pak nor that of
+// the stored instance, if an input cannot be evaluated or does not fit, if the state cannot be read, or if OpenTofu
+// fails; see ApplyIntent.
 func (o *Operator) applyIntent(ctx context.Context, intent *Intent) error {
 	s := o.session
 	for _, item := range intent.Secrets {
@@ -113,9 +127,11 @@ func (o *Operator) applyIntent(ctx context.Context, intent *Intent) error {
 	return nil
 }
 
-// checkTemplate returns an error unless the stored instance was created with the template of the intent. The caller
-// must have found that the template of the installed pak, which the error names, is another one. An instance that is
-// not stored or whose record is not readable is an error too, and so is a state backend that cannot be read.
+// checkTemplate returns nil if the record of the stored instance of intent contains the provision template that the
+// intent names by its digest. Otherwise, and if the instance is not stored or its record is not readable, it returns an
+// error that advises to upgrade the instance. It returns another error if the state backend cannot be read or the state
+// is locked. pak is the installed pak, whose template is a different one; its name and version are used only in the
+// error.
 func (o *Operator) checkTemplate(ctx context.Context, pak *brokerpak.Pak, intent *Intent) error {
 	stored, err := o.Lookup(ctx, lifecycle.Instance, intent.InstanceID)
 	if err != nil && !errors.Is(err, lifecycle.ErrNotStored) {
@@ -124,15 +140,17 @@ func (o *Operator) checkTemplate(ctx context.Context, pak *brokerpak.Pak, intent
 	if err == nil && stored.Record != nil && brokerpak.Digest(stored.Record.Templates) == intent.Template {
 		return nil
 	}
-	return fmt.Errorf("the manifest was made for the provision template of pak %s %s, and the release of this "+
-		"deployment has that of %s %s: upgrade the service instance, so that both are of one version",
+	return fmt.Errorf("the manifest was generated for the provision template of pak %s %s, but the release of this "+
+		"deployment contains pak %s %s: upgrade the service instance, so that both have the same version",
 		intent.Pak, intent.PakVersion, pak.Manifest.Name, pak.Manifest.Version)
 }
 
-// inputs returns a scope with the variables of the provision template of service, a service of pak, for an intent: the
-// inputs and the secrets of the intent, and the defaults and computed inputs that depend on the configuration of the
-// errand. It returns an error if a secret does not fit the type of its input, if an expression cannot be evaluated, or
-// if a default does not meet the constraints of its input.
+// inputs returns a new scope with the variables of the provision template of service, a service of pak, for an intent:
+// the inputs of the intent, its secrets converted to the types of their inputs, and the defaults and computed inputs
+// that the intent leaves to the errand. A secret replaces an input of the intent with the same name, and is not
+// converted if the service does not declare the input. The defaults and computed inputs can read the configuration of
+// the errand. inputs returns an error if a secret does not fit the type of its input, if an expression cannot be
+// evaluated, or if a default does not meet the constraints of its input; the scope must not be used then.
 func (o *Operator) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent *Intent) (*vars.Scope, error) {
 	scope := vars.NewScope(vars.Options{Constants: intent.Constants, Environment: o.session.Values().Environment(pak)})
 	scope.Set("intent", intent.Inputs)

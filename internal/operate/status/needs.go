@@ -13,8 +13,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Pak is an installed pak and the reasons to keep it. A pak without such reasons can be removed from the
-// configuration, while all others stay installed.
+// A Pak describes an installed pak, with the reasons to keep it installed while all others stay installed. A pak
+// without reasons can be removed from the configuration; Needed is then false and Needs empty. It is an element of the
+// list "paks" in the JSON of `status`.
 type Pak struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -25,7 +26,10 @@ type Pak struct {
 	Needs  []Need `json:"needs"`
 }
 
-// A Need is a reason to keep a pak installed.
+// A Need is one reason to keep a pak installed: its kind (template, opentofu, provider, command or unknown), the name
+// and version of the required provider, OpenTofu, command or service, and the numbers of stored bindings and service
+// instances that require it. The constants below explain the kinds. A Need is an element of the JSON of `status`. The
+// zero value is not a reason.
 type Need struct {
 	// What is the kind of the reason, one of the constants below.
 	What string `json:"what"`
@@ -53,8 +57,9 @@ const (
 	NeedUnknown = "unknown"
 )
 
-// A requirement holds the recorded properties of stored items that determine which paks their destruction and upgrade
-// require. Items with equal requirements are counted together in bindings and instances.
+// A requirement holds the recorded properties of stored bindings and service instances that determine which paks their
+// destruction and their upgrade require: the pak and the OpenTofu version, the providers and the template. Items with
+// equal properties share a requirement, which contains their numbers.
 type requirement struct {
 	lifecycle.AppliedWith
 	// providers are those that the record names and that the template uses.
@@ -64,7 +69,9 @@ type requirement struct {
 	bindings, instances int
 }
 
-// requirements collects the requirements of stored items.
+// A requirements collects the requirements of all stored bindings and service instances. It contains one requirement
+// for all items with the same recorded properties, and the number of items whose records cannot be read.
+// newRequirements returns one; the zero value is not usable.
 type requirements struct {
 	// byKey contains the requirements by the properties on which they depend.
 	byKey map[string]*requirement
@@ -74,15 +81,17 @@ type requirements struct {
 	unreadable Need
 }
 
-// newRequirements returns empty requirements.
+// newRequirements returns a new, empty requirements, to which its method add adds stored bindings and service
+// instances.
 func newRequirements() *requirements {
 	return &requirements{
 		byKey: map[string]*requirement{}, used: map[string][]string{}, unreadable: Need{What: NeedUnknown},
 	}
 }
 
-// add counts a stored item in the requirements, and returns the identification of its template; see Group.Template. For
-// an item whose record cannot be read it returns "" and counts the item in r.unreadable.
+// add adds a stored binding or service instance to the requirements, and returns the first 12 characters of the digest
+// of its recorded template, by which the page of `status` identifies the template. If its record cannot be read, add
+// returns "" and counts it in r.unreadable.
 func (r *requirements) add(stored *lifecycle.Stored) (template string) {
 	if stored.Record == nil {
 		countItem(&r.unreadable.Bindings, &r.unreadable.Instances, stored.Kind)
@@ -92,24 +101,25 @@ func (r *requirements) add(stored *lifecycle.Stored) (template string) {
 	digest := brokerpak.Digest(record.Templates)
 	applied := lifecycle.AppliedWith{Pak: stored.Pak, PakVersion: stored.PakVersion, Tofu: stored.Tofu}
 	key := string(value.MustJSON([]any{applied, digest, record.Providers}))
-	found := r.byKey[key]
-	if found == nil {
+	required := r.byKey[key]
+	if required == nil {
 		if _, inspected := r.used[digest]; !inspected {
 			r.used[digest] = providersOf(record.Templates)
 		}
-		found = &requirement{AppliedWith: applied, files: record.Templates}
+		required = &requirement{AppliedWith: applied, files: record.Templates}
 		for _, provider := range record.Providers {
 			if slices.Contains(r.used[digest], bundled.ShortAddress(provider.FQN)) {
-				found.providers = append(found.providers, provider)
+				required.providers = append(required.providers, provider)
 			}
 		}
-		r.byKey[key] = found
+		r.byKey[key] = required
 	}
-	countItem(&found.bindings, &found.instances, stored.Kind)
+	countItem(&required.bindings, &required.instances, stored.Kind)
 	return digest[:templateDigits]
 }
 
-// countItem adds one to *bindings if the kind is that of bindings, and otherwise to *instances.
+// countItem adds one to *bindings if kind is lifecycle.Binding, and otherwise to *instances. Neither pointer may be
+// nil.
 func countItem(bindings, instances *int, kind lifecycle.Kind) {
 	if kind == lifecycle.Binding {
 		*bindings++
@@ -118,9 +128,10 @@ func countItem(bindings, instances *int, kind lifecycle.Kind) {
 	}
 }
 
-// providersOf returns the short addresses of the providers that a template uses, without those that are built into
-// OpenTofu, in no particular order. files are the contents of the template's files by name. Defects of the template are
-// ignored.
+// providersOf returns the short addresses, such as "hashicorp/random", of the providers that a template uses, in no
+// particular order. Providers that are built into OpenTofu are left out. files maps the names of the template's files
+// to their contents. Files that cannot be parsed are ignored. The result is nil if no provider is used; an address can
+// occur several times.
 func providersOf(files map[string]string) []string {
 	module, _ := hclfile.Inspect(files) // the template was applied with OpenTofu
 	var addresses []string
@@ -132,8 +143,11 @@ func providersOf(files map[string]string) []string {
 	return addresses
 }
 
-// needsOfPaks returns the paks, in their order, with the reasons to keep each of them while all others stay installed.
-// Items whose needs are not known are a reason to keep every pak. The result is not nil.
+// needsOfPaks returns a description of each of the installed paks, in their order, with the reasons to keep it
+// installed while all others stay installed. all contains the requirements of the stored bindings and service
+// instances. A pak is needed for each of its services that no earlier pak has, because requests use the templates of
+// the first one, and for the requirements that the other paks do not meet as well; see addRequirement. Items whose
+// requirements cannot be read are a reason to keep every pak. The result is empty, and not nil, without paks.
 func needsOfPaks(paks []*brokerpak.Pak, all *requirements) []Pak {
 	result := []Pak{}
 	for n, pak := range paks {
@@ -161,11 +175,13 @@ func needsOfPaks(paks []*brokerpak.Pak, all *requirements) []Pak {
 	return result
 }
 
-// collectedNeeds are the reasons to keep one pak. The keys are the reasons without numbers. The numbers of equal
-// reasons are added up.
+// A collectedNeeds is the set of reasons to keep one pak. It maps each reason without its numbers to the same reason
+// with the numbers of bindings and instances, which the method add sums up. An empty map means that the pak is not
+// needed; a nil map is not usable.
 type collectedNeeds map[Need]Need
 
-// add adds a need. If an equal need is present, the numbers of bindings and instances are added to it.
+// add adds a need to c. If c contains a need of the same kind, name and version, the numbers of bindings and instances
+// are added to that need instead.
 func (c collectedNeeds) add(need Need) {
 	key := Need{What: need.What, Name: need.Name, Version: need.Version}
 	sum := c[key]
@@ -173,8 +189,8 @@ func (c collectedNeeds) add(need Need) {
 	c[Need{What: need.What, Name: need.Name, Version: need.Version}] = key
 }
 
-// sorted returns the needs in the order template, OpenTofu, provider, command, unknown, and then by name and version.
-// The result is not nil.
+// sorted returns a new slice of the needs, sorted by their kinds in the order template, OpenTofu, provider, command,
+// unknown, and then by name and version. Without needs it is empty and not nil.
 func (c collectedNeeds) sorted() []Need {
 	order := []string{NeedTemplate, NeedOpenTofu, NeedProvider, NeedCommand, NeedUnknown}
 	needs := []Need{}
@@ -190,9 +206,10 @@ func (c collectedNeeds) sorted() []Need {
 	return needs
 }
 
-// addRequirement adds the needs that items with a requirement have of a pak. A need is something that all paks together
-// provide and the others, which are all without pak, do not provide, or not as well: an OpenTofu that works on the
-// states, a provider, or a command.
+// addRequirement adds the reasons to keep pak that result from required, the requirement of some stored bindings and
+// instances. all are the installed paks, and others the same paks without pak. A reason is an OpenTofu that can read
+// the states, a provider, or a command of the recorded template, if the paks in all provide it, and those in others do
+// not, or only in a version or with arguments that may not fit.
 func (c collectedNeeds) addRequirement(pak *brokerpak.Pak, all, others []*brokerpak.Pak, required *requirement) {
 	need := func(what, name, version string) {
 		c.add(Need{
@@ -224,19 +241,23 @@ func (c collectedNeeds) addRequirement(pak *brokerpak.Pak, all, others []*broker
 	}
 }
 
-// A match is how well a pak provides something. A greater value is better.
+// A match ranks how well a pak provides a provider or a command; a greater value is better. absent, the zero value,
+// means that the pak does not provide it. uncertain means that the pak has only older or incompatible versions of the
+// provider, or an executable that may take other arguments. suitable means that the pak has the recorded version of the
+// provider or a newer, compatible one, or an executable that takes the recorded arguments; see providerMatch and
+// commandMatch.
 type match int
 
 const (
 	absent match = iota
-	// uncertain means another version of a provider, which may not read what the recorded one created, or an
-	// executable that may take other arguments.
+	// uncertain means an older or incompatible version of a provider, which may not read what the recorded one created,
+	// or an executable that may take other arguments.
 	uncertain
 	suitable
 )
 
-// bestOf returns the best match of the paks with a requirement, as matchOf determines it for each pak, and absent
-// without paks.
+// bestOf returns the greatest match that any of the paks has for required, which is a provider or a command. A match is
+// a rank and does not identify a pak. matchOf returns the match of one pak. Without paks the result is absent.
 func bestOf[R any](paks []*brokerpak.Pak, required R, matchOf func(*brokerpak.Pak, R) match) match {
 	best := absent
 	for _, pak := range paks {
@@ -245,9 +266,9 @@ func bestOf[R any](paks []*brokerpak.Pak, required R, matchOf func(*brokerpak.Pa
 	return best
 }
 
-// providerMatch returns how well a pak provides a recorded provider. The recorded version and a compatible newer one
-// are suitable, as for `pak diff`. Any other version is uncertain. The match is absent if the pak does not have the
-// provider.
+// providerMatch returns how well pak provides a recorded provider: suitable if the pak bundles the recorded version or
+// a newer one with the same major version (and for 0.x also the same minor version), uncertain if it bundles only other
+// versions, and absent if it does not bundle the provider.
 func providerMatch(pak *brokerpak.Pak, recorded opentofu.Provider) match {
 	best := absent
 	for _, binary := range bundled.Providers(pak, recorded.FQN) {
@@ -259,16 +280,18 @@ func providerMatch(pak *brokerpak.Pak, recorded opentofu.Provider) match {
 	return best
 }
 
-// A command is an executable that a recorded template runs.
+// A command is an executable that the recorded template of stored bindings or instances runs, with the command lines in
+// which the template does so. name is the name of the executable in terraform_binaries of a manifest.
 type command struct {
 	name string
 	// lines are the command lines of the template; see bundled.Commands.
 	lines []string
 }
 
-// commandMatch returns how well a pak provides a command, by the rules of `pak diff`. An executable of the pak is
-// suitable if the templates of the pak do not run it, or if they contain all recorded command lines. It is uncertain if
-// a recorded command line is missing from them. Without the executable, the match is absent.
+// commandMatch returns how well pak provides a command. The match is absent if the pak does not bundle an executable of
+// this name. It is suitable if the templates of the pak do not run the executable, or if they contain all command lines
+// of run. It is uncertain if one of these lines is missing from them, because the executable may then accept other
+// arguments.
 func commandMatch(pak *brokerpak.Pak, run command) match {
 	if _, ok := bundled.Executable(pak, run.name); !ok {
 		return absent

@@ -15,9 +15,10 @@ import (
 // rowsShown is the number of groups, and of locks, on the page. JSON contains all of them.
 const rowsShown = 30
 
-// Text returns the report as a page: a line for each question that an operator asks first, a table of the stored items,
-// and a table of the paks. Tables without rows are left out. At most rowsShown locks and groups are listed; the page
-// says how many more there are.
+// Text returns the report as a page for a terminal, which ends with a line break: a line for each question that an
+// operator asks first, a table of the stored bindings and instances, and a table of the paks. A table without rows is
+// left out. The page contains at most 30 (rowsShown) locks and 30 rows of bindings and instances, and the numbers of
+// the others.
 func (r *Report) Text() string {
 	var page strings.Builder
 	for _, kind := range []lifecycle.Kind{lifecycle.Binding, lifecycle.Instance} {
@@ -40,14 +41,16 @@ func (r *Report) Text() string {
 	return page.String()
 }
 
-// writeLine writes a line that consists of a label, padded to a fixed width, and a text.
+// writeLine appends a line to page that consists of label, padded with spaces to 19 characters, and text, with a line
+// break at the end.
 func writeLine(page *strings.Builder, label, text string) {
 	const width = 19
 	_, _ = fmt.Fprintf(page, "%-*s%s\n", width, label, text) // a strings.Builder returns no errors
 }
 
-// conditions returns the number of items of a kind, and the numbers of those with each condition, sorted by condition.
-// It returns "none" if there are no items.
+// conditions returns the number of stored items of a kind, bindings or service instances, followed by the number with
+// each condition, such as "5: 4 complete, 1 unreadable". The conditions are sorted by name. It returns "none" if there
+// are no items.
 func (r *Report) conditions(kind lifecycle.Kind) string {
 	counts, sum := map[lifecycle.Condition]int{}, 0
 	for _, group := range r.Groups {
@@ -66,9 +69,10 @@ func (r *Report) conditions(kind lifecycle.Kind) string {
 	return fmt.Sprintf("%d: %s", sum, strings.Join(parts, ", "))
 }
 
-// text returns the number of items of a kind that are behind, in total and by property, and the numbers of those that
-// are newer than the installed pak or without one, in one line. All numbers that are 0 are left out, except for the
-// total.
+// text returns the counts in words, in one line without a line break, such as "2 of 5 bindings (pak version: 2,
+// OpenTofu: 1)". kind, "binding" or "instance", is used as the noun. The numbers of items that are newer than the
+// installed pak, or without one, follow after a semicolon. All numbers that are 0 are left out, except for the first
+// two.
 func (b *Behind) text(kind lifecycle.Kind) string {
 	text := fmt.Sprintf("%d of %s", b.Any, counted(b.Stored, string(kind)))
 	text += listed(" (", ")", numbered("pak version", b.PakVersion), numbered("OpenTofu", b.OpenTofu),
@@ -77,16 +81,16 @@ func (b *Behind) text(kind lifecycle.Kind) string {
 		numbered("without an installed pak of their name", b.WithoutPak))
 }
 
-// numbered returns "LABEL: COUNT" for the label what and a count, and "" for 0.
-func numbered(what string, count int) string {
+// numbered returns a label with a count, such as "template: 3", and "" if the count is 0.
+func numbered(label string, count int) string {
 	if count == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: %d", what, count)
+	return fmt.Sprintf("%s: %d", label, count)
 }
 
-// listed returns the texts that are not "", separated by commas, between a prefix and a suffix. It returns "" if there
-// are none.
+// listed returns the texts that are not "", joined by commas, after prefix and before suffix: listed(" (", ")", "a",
+// "", "b") is " (a, b)". It returns "", without prefix and suffix, if all texts are "" or there are none.
 func listed(prefix, suffix string, texts ...string) string {
 	var parts []string
 	for _, text := range texts {
@@ -100,7 +104,8 @@ func listed(prefix, suffix string, texts ...string) string {
 	return prefix + strings.Join(parts, ", ") + suffix
 }
 
-// counted returns a number with its noun; the plural is formed by adding an s.
+// counted returns a number with its noun, such as "1 lock", "2 locks" or "0 locks". noun is the singular; for every
+// count except 1, an "s" is appended to it.
 func counted(count int, noun string) string {
 	if count != 1 {
 		noun += "s"
@@ -108,7 +113,8 @@ func counted(count int, noun string) string {
 	return fmt.Sprintf("%d %s", count, noun)
 }
 
-// text returns the item with its condition and time, and "none" for nil.
+// text returns the item in words, such as "binding b1, creating since 2026-01-31T12:00:00Z": its kind, id, condition
+// and the time of its last change. Without a time, the text ends with "an unknown time". For a nil u it returns "none".
 func (u *Unfinished) text() string {
 	if u == nil {
 		return "none"
@@ -116,8 +122,9 @@ func (u *Unfinished) text() string {
 	return fmt.Sprintf("%s %s, %s since %s", u.Kind, u.ID, u.Condition, cmp.Or(u.UpdatedAt, "an unknown time"))
 }
 
-// writeLocks writes a line for each lock that is held, up to rowsShown, and then one with the number of the others. If
-// no lock is held, or if the backend does not list locks, it writes one line that says so.
+// writeLocks appends a line to page for each lock that is held, at most 30 (rowsShown), and then a line with the number
+// of the others, if there are any. If no lock is held, or if the state backend does not list locks, which a nil r.Locks
+// means, it writes one line that states this.
 func (r *Report) writeLocks(page *strings.Builder) {
 	switch {
 	case r.Locks == nil:
@@ -142,8 +149,9 @@ func (r *Report) writeLocks(page *strings.Builder) {
 	}
 }
 
-// writeFailures writes a line for each of the last failures, the latest first. If there are none, or if no audit log is
-// configured, it writes one line that says so.
+// writeFailures appends a line to page for each of the last failures in r.Failures, the latest first, with the time,
+// the command, the result, the ids and the user. If there are none, or if no audit log is configured, which a nil
+// r.Failures means, it writes one line that states this.
 func (r *Report) writeFailures(page *strings.Builder) {
 	switch {
 	case r.Failures == nil:
@@ -167,8 +175,9 @@ func (r *Report) writeFailures(page *strings.Builder) {
 	}
 }
 
-// writeGroups writes the table of the stored items, up to rowsShown rows, and then a line with the number of the
-// others. It writes nothing if no items are stored.
+// writeGroups appends an empty line and the table of the stored bindings and service instances to page, with a heading
+// and at most 30 (rowsShown) rows, and then a line with the number of the other rows, if there are any. It writes
+// nothing if r.Groups is empty.
 func (r *Report) writeGroups(page *strings.Builder) {
 	rows := [][]string{{"KIND", "SERVICE", "PLAN", "PAK", "OPENTOFU", "TEMPLATE", "CONDITION", "COUNT"}}
 	for _, group := range r.Groups[:min(len(r.Groups), rowsShown)] {
@@ -183,8 +192,8 @@ func (r *Report) writeGroups(page *strings.Builder) {
 	}
 }
 
-// writePaks writes the table of the paks, with a line for each reason to keep a pak, and one line for a pak that is not
-// needed. It writes nothing without paks.
+// writePaks appends an empty line and the table of the paks to page, with a heading and a row for each reason to keep a
+// pak, or one row for a pak that is not needed. It writes nothing if r.Paks is empty.
 func (r *Report) writePaks(page *strings.Builder) {
 	rows := [][]string{{"INSTALLED PAK", "OPENTOFU", "NEEDED", "FOR"}}
 	for i := range r.Paks {
@@ -203,7 +212,9 @@ func (r *Report) writePaks(page *strings.Builder) {
 	writeTable(page, rows)
 }
 
-// text returns a reason in words, with the numbers of items. Any other What than the known ones counts as NeedUnknown.
+// text returns the reason in words, such as "the provider registry.opentofu.org/hashicorp/random 3.5.1 of 2 bindings",
+// with the numbers of bindings and instances that are not 0. A reason with an unknown value of What is treated as
+// NeedUnknown.
 func (n Need) text() string {
 	items := listed("", "", countedUnlessZero(n.Bindings, "binding"), countedUnlessZero(n.Instances, "instance"))
 	switch n.What {
@@ -220,7 +231,8 @@ func (n Need) text() string {
 	}
 }
 
-// countedUnlessZero returns a number with its noun as counted does, but "" for 0.
+// countedUnlessZero returns a number with its noun, such as "1 binding" or "2 bindings", and "" for 0. noun is the
+// singular, to which an "s" is appended for a larger count.
 func countedUnlessZero(count int, noun string) string {
 	if count == 0 {
 		return ""
@@ -228,8 +240,9 @@ func countedUnlessZero(count int, noun string) string {
 	return counted(count, noun)
 }
 
-// writeTable writes an empty line and the rows in aligned columns. An empty cell is written as "-", and is replaced in
-// rows as well. The first row is the heading; without another row, writeTable writes nothing.
+// writeTable appends an empty line and rows, in columns that are aligned with spaces, to page. The first row is the
+// heading. If rows contains only the heading, writeTable writes nothing; rows must not be empty. An empty cell is
+// written as "-", and is also replaced in rows.
 func writeTable(page *strings.Builder, rows [][]string) {
 	if len(rows) == 1 {
 		return

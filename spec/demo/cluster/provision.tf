@@ -8,7 +8,7 @@ variable "admin_password" {
 resource "terraform_data" "cluster" {
   input = [for i in range(var.servers) : "${var.name}-${i}.example.com"]
 
-  # A cloud would take minutes.
+  # The command represents a cloud, whose resources take minutes to create.
   provisioner "local-exec" {
     command = "sleep 12"
   }

@@ -75,7 +75,8 @@ var _ = Describe("a database", func() {
 		Expect(s.CreateDatabase(ctx, database(name, owner))).To(Succeed())
 		another := "another " + owner
 		Expect(s.ChangeDatabase(ctx, postgres.Database{Name: name, Owner: another, ConnectionLimit: 7})).To(MatchError(
-			fmt.Sprintf("database %q was made or imported by another configuration, for %q", name, owner)))
+			fmt.Sprintf("database %q was created or imported by another configuration and belongs to the group %q",
+				name, owner)))
 		Expect(exists(ctx, another)).To(BeFalse())
 		Expect(s.ReadDatabase(ctx, name)).To(Equal(&postgres.Database{Name: name, Owner: owner, ConnectionLimit: -1}))
 		Expect(s.DropDatabase(ctx, name, owner)).To(Succeed())

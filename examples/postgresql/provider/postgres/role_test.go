@@ -99,7 +99,7 @@ var _ = Describe("a role", func() {
 	It("with another mark is neither adopted, read nor dropped", func(ctx context.Context) {
 		mine := one
 		mine.Marker = "another binding"
-		refusal := fmt.Sprintf(`role %q exists and is not the one that this configuration makes: `+
+		refusal := fmt.Sprintf(`role %q exists and belongs to another configuration: `+
 			`its comment must be "pgaccess: another binding"`, one.Name)
 		Expect(s.CreateRole(ctx, mine)).To(MatchError(ContainSubstring(refusal)))
 		Expect(s.DropRole(ctx, mine)).To(MatchError(refusal))
@@ -114,10 +114,10 @@ var _ = Describe("a role", func() {
 		three := member(database, "three")
 		three.Group = one.Name
 		err := s.CreateRole(ctx, three)
-		Expect(err).To(MatchError(ContainSubstring("is no group")))
+		Expect(err).To(MatchError(ContainSubstring("is not a group")))
 		Expect(err).NotTo(MatchError(postgres.ErrUncertain))
 		three = member("nowhere", "three")
-		Expect(s.CreateRole(ctx, three)).To(MatchError(ContainSubstring(`there is no such database: "nowhere"`)))
+		Expect(s.CreateRole(ctx, three)).To(MatchError(ContainSubstring(`the database does not exist: "nowhere"`)))
 		Expect(exists(ctx, three.Name)).To(BeFalse())
 	})
 

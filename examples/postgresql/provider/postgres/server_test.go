@@ -56,16 +56,16 @@ var _ = Describe("a connection", func() {
 		Entry("a wrong password", func(s *postgres.Server) { s.Password = "wrong" },
 			`password authentication failed for user "admin" at HERE`),
 		Entry("no such database", func(s *postgres.Server) { s.Database = "nowhere" },
-			`there is no such database: "nowhere" at HERE`),
+			`the database does not exist: "nowhere" at HERE`),
 		Entry("another host's certificate", func(s *postgres.Server) { s.SSLMode = postgres.SSLVerifyFull },
 			"cannot reach PostgreSQL at HERE: the server's certificate cannot be trusted: "),
 		Entry("a certificate of another authority", func(s *postgres.Server) { s.CA = otherCA },
 			"cannot reach PostgreSQL at HERE: the server's certificate cannot be trusted: "+
 				"x509: certificate signed by unknown authority"),
 		Entry("no authority", func(s *postgres.Server) { s.CA = "no PEM" },
-			"ca_certificate holds no certificate in PEM format"),
+			"ca_certificate does not contain a certificate in PEM format"),
 		Entry("an unknown mode", func(s *postgres.Server) { s.SSLMode = "prefer" },
-			`sslmode "prefer" is none of disable, require, verify-ca, verify-full`),
+			`sslmode "prefer" is not one of disable, require, verify-ca, verify-full`),
 	)
 
 	It("needs a host", func(ctx context.Context) {

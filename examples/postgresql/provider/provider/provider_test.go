@@ -113,11 +113,11 @@ var _ = Describe("the provider", func() {
 		Expect(m.tofu(ctx, "plan", "-json", "-input=false")).To(ContainElement(message))
 	},
 		Entry("a password that is not ASCII", func(*module) {}, `password = "ä"`,
-			"a password may only hold printable ASCII characters"),
+			"a password may only contain printable ASCII characters"),
 		Entry("a limit below -1", func(*module) {}, `connection_limit = -2`,
 			"-2 is not a number from -1 to 2147483647"),
 		Entry("a text that is not a time", func(*module) {}, `valid_until = "tomorrow"`,
-			`"tomorrow" is no time such as 2030-12-31T23:59:59Z`),
+			`"tomorrow" is not a time such as 2030-12-31T23:59:59Z`),
 		Entry("a port out of range", func(m *module) { m.port = "70000" }, "",
 			"70000 is not a number from 1 to 65535"),
 		Entry("an unknown sslmode", func(m *module) { m.port += "\n sslmode = \"prefer\"" }, "",

@@ -1,5 +1,6 @@
-# A user of the binding's own, made and deleted by redis-cli. The administrator's password is in its environment, never an argument;
-# of the user's password Redis gets the hash. Users are saved to the server's ACL file.
+# Each binding has a separate user, which redis-cli creates and deletes. redis-cli reads the administrator's password from its
+# environment, so no argument contains it. Redis receives only the hash of the user's password. ACL SAVE writes the users to the
+# server's ACL file.
 
 variable "acl_users" {
   type    = bool
@@ -21,9 +22,9 @@ variable "ca" {
 }
 
 locals {
-  user = "binding-${substr(sha256(var.binding_id), 0, 32)}" # an id may hold anything
+  user = "binding-${substr(sha256(var.binding_id), 0, 32)}" # an id may contain any characters
 
-  # Redis answers OK, or how many users it deleted; whatever else comes is an error.
+  # Redis answers OK or the number of deleted users. Any other answer is an error.
   redis_cli = <<-EOT
     set -eu
     ca=
@@ -37,8 +38,9 @@ locals {
   EOT
 }
 
-# Its destruction deletes the user. It comes first and makes nothing, so that it is destroyed whatever became of the creation: a
-# resource whose creation failed is dropped without its destroy-time commands.
+# The destruction of this resource deletes the user. OpenTofu does not run the destroy-time commands of a resource whose creation
+# failed. Therefore this resource is created before the user and runs no command on creation, so that it is destroyed even if the
+# creation of the user failed.
 resource "terraform_data" "user" {
   count = var.acl_users ? 1 : 0
   input = { name = local.user, redis_cli = local.redis_cli, port = tostring(local.port) }
@@ -47,7 +49,7 @@ resource "terraform_data" "user" {
     when    = destroy
     command = self.input.redis_cli
     environment = {
-      # The address and password of now, not those of the creation.
+      # The variables of this run contain the current address and password. Those of the creation may be out of date.
       HOST          = jsondecode(file("terraform.tfvars.json")).host
       SCHEME        = jsondecode(file("terraform.tfvars.json")).scheme
       CA            = jsondecode(file("terraform.tfvars.json")).ca
