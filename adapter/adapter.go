@@ -29,10 +29,16 @@ import (
 	"service-adapter/internal/journal"
 )
 
-// Commands returns the names of the protocol's commands, sorted.
+// Commands returns a new list of the names of the protocol's commands, sorted: create-binding, dashboard-url,
+// delete-binding, generate-manifest and generate-plan-schemas.
 func Commands() []string { return input.Commands() }
 
-// An Invocation holds the arguments, streams and environment of one run of the adapter.
+// An Invocation holds the arguments, the standard streams and the environment of one run of the adapter, its version,
+// and optional functions for signals and failures. The fields Args, Stdout, Stderr and Getenv must be set, and Stdin as
+// well if Args contains no input, so the zero value cannot be used.
+//
+// If Interruptible is nil, only the context of Run ends the work. Failed, which may be nil, is called with the reason,
+// with secrets masked, if a command of the protocol fails. Release is "" for a development build.
 type Invocation struct {
 	// Args contains the name of the program, followed by its arguments.
 	Args []string
@@ -58,10 +64,11 @@ type Invocation struct {
 	Release string
 }
 
-// Version returns the version of the program, which is "development" for a program that is not of a release.
+// Version returns the version of the program, which is the field Release, or "development" if Release is "".
 func (i *Invocation) Version() string { return cmp.Or(i.Release, "development") }
 
-// Process returns the part of the invocation that a session uses.
+// Process returns the part of the invocation that a session uses: Stderr, Getenv, Interruptible and the version of the
+// program, as Version returns it. The session gets neither the arguments nor Stdin and Stdout.
 func (i *Invocation) Process() session.Process {
 	return session.Process{
 		Stderr: i.Stderr, Getenv: i.Getenv, Interruptible: i.Interruptible, AdapterVersion: i.Version(),
@@ -69,10 +76,12 @@ func (i *Invocation) Process() session.Process {
 }
 
 // Run executes the command of the protocol that Args[1] names and returns the exit code: 0, 10 (not implemented), 41
-// (no such binding), 42 (app GUID required), 49 (binding exists), or 1 for any other error, including a panic. It
-// writes the product of the command, or else the message for the cf user, to Stdout, and the log to Stderr. An unknown
-// or missing command prints the usage to Stderr and returns 1. If --help is the only argument of the command, Run
-// writes the help of the command to Stdout instead, and returns 0, or 1 if that fails.
+// (no such binding), 42 (app GUID required), 49 (binding exists), or 1 for any other error, including a panic and an
+// output that cannot be written. Run reads the input from the remaining arguments, or from Stdin if Args contains no
+// others. It writes the product of the command, or else the message for the cf user, to Stdout, and the log to Stderr.
+//
+// An unknown or missing command prints the usage to Stderr and returns 1. If --help is the only argument of the
+// command, Run writes the help of the command to Stdout instead, and returns 0, or 1 if that fails.
 func Run(ctx context.Context, invocation Invocation) int {
 	if len(invocation.Args) < 2 || !slices.Contains(Commands(), invocation.Args[1]) {
 		printUsage(invocation)
@@ -87,22 +96,26 @@ func Run(ctx context.Context, invocation Invocation) int {
 	return e.execute(ctx, e.handle)
 }
 
-// An execution is one run of a command of the protocol: its invocation, and the session, which names the command.
+// An execution is one run of a command of the protocol: its invocation, and the session, whose field Command is the
+// name of the command. newExecution creates it; the zero value has no session and cannot be used.
 type execution struct {
 	invocation Invocation
 	session    *session.Session
 }
 
-// newExecution returns an execution of a command, whose session is not open yet. The commands that work with a deployed
-// instance tolerate unreadable paks; see session.Session.Tolerant.
+// newExecution returns an execution of a command, which must be one of Commands. It neither reads nor writes anything:
+// the session is new, and the method execute opens it. For create-binding, delete-binding and dashboard-url, a pak that
+// cannot be read is only logged if another one is readable, because the record of the instance names the pak that these
+// commands need.
 func newExecution(invocation Invocation, command string) *execution {
 	s := session.New(invocation.Process(), command)
 	s.Tolerant = slices.Contains([]string{input.CreateBinding, input.DeleteBinding, input.DashboardURL}, command)
 	return &execution{invocation: invocation, session: s}
 }
 
-// printUsage prints the names of the protocol's commands to standard error, with a suggestion if Args names an unknown
-// command. A failed write is ignored.
+// printUsage writes a usage line and the names of the protocol's commands to Stderr of the invocation. If Args[1]
+// exists, the text begins with the message that this command is unknown, and suggests the most similar command, if any.
+// A failed write is ignored.
 func printUsage(invocation Invocation) {
 	text := "usage: service-adapter COMMAND\nthe following commands are supported: " + strings.Join(Commands(), ", ") +
 		"\nauthors and operators have others: see service-adapter --help"
@@ -113,9 +126,10 @@ func printUsage(invocation Invocation) {
 	_, _ = fmt.Fprintln(invocation.Stderr, text) // a failed write cannot be reported
 }
 
-// withBudgetError returns an error that wraps err and a fault.BudgetError if err is context.DeadlineExceeded and does
-// not contain a BudgetError yet: some libraries report only that a deadline was exceeded. budget is the limit that the
-// BudgetError names. All other errors, and nil, are returned unchanged.
+// withBudgetError returns an error that wraps err and a new fault.BudgetError if err is or wraps
+// context.DeadlineExceeded and contains no BudgetError yet: some libraries report only that a deadline was exceeded.
+// budget is the time limit of the command, which the BudgetError names. All other errors, and nil, are returned
+// unchanged.
 func withBudgetError(err error, budget time.Duration) error {
 	if !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*fault.BudgetError)) {
 		return err
@@ -128,13 +142,18 @@ func withBudgetError(err error, budget time.Duration) error {
 const noSchemas = "There was a problem reading the schemas of the plan's parameters. " +
 	"Please contact your operations team."
 
-// execute opens the session, runs work, writes its product to standard output and returns the exit code. If the session
-// cannot be opened, or if work fails or panics, standard output gets the message for the cf user instead, with secrets
-// masked, and the error is logged and passed to Invocation.Failed. The message is that of outcome. It is left out if it
-// cannot be masked in time. A generate-plan-schemas without a message gets noSchemas, unless its input could not be
-// decoded. See outcome for the exit code of an error. A product that cannot be written is only logged; the exit code is
-// 1. Log lines, the end of audited changes and recordings are written afterwards, so that masking their secrets does
-// not delay the answer.
+// execute opens the session, calls work, writes the bytes that work returns to Stdout, and returns the exit code 0. The
+// bytes may be nil. If they cannot be written, execute logs the error and returns 1.
+//
+// If the session cannot be opened, or if work fails or panics, execute writes the message for the cf user to Stdout
+// instead, with secrets masked, logs the error, passes its masked text to Invocation.Failed if that is set, and returns
+// the exit code. The function outcome determines the message and the exit code; an error of work that reports an
+// exceeded deadline counts as a fault.BudgetError. The message is left out if it cannot be masked in time. If
+// generate-plan-schemas has no message, the constant noSchemas is written, unless the input could not be read or
+// decoded. A message that cannot be written is only logged.
+//
+// The end events of the audit log and recordings are written last, so that masking their secrets does not delay the
+// answer. So are log lines, but those of a command that takes more than a second are written while it works.
 func (e *execution) execute(ctx context.Context, work func(context.Context) ([]byte, error)) int {
 	e.session.Journal.Hold()
 	defer e.session.Journal.Release(ctx)
@@ -177,10 +196,13 @@ func (e *execution) execute(ctx context.Context, work func(context.Context) ([]b
 	return code
 }
 
-// outcome maps an error, which must not be nil, to the exit code and the text for the cf user. No other function does.
-// The message is a single line, which may contain secrets: that of the fault.UserError or else of the fault.BudgetError
-// in err. It is "" if err contains neither, and with every exit code other than 1; the broker then composes its own
-// text.
+// outcome returns the exit code and the text for the cf user of an error, which must not be nil. The code is 10 if err
+// is or wraps fault.ErrNotImplemented, 41 for fault.ErrBindingNotFound, 42 for fault.ErrAppGUIDMissing, 49 for
+// fault.ErrBindingExists, and 1 otherwise. If several of them apply, the first one in this order decides.
+//
+// The message is a single line, in which secrets are not masked: the messages of the fault.UserErrors in err, or else
+// that of the fault.BudgetError. It is "" if err contains neither, and with every exit code other than 1; the broker
+// then composes its own text.
 func outcome(err error) (code int, message string) {
 	message = strings.Join(strings.Fields(fault.UserMessage(err)), " ") // one line
 	var budget *fault.BudgetError

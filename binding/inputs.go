@@ -16,15 +16,18 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// bindResource returns the object bind_resource of a request body, and nil if there is none or it is not an object.
+// bindResource returns the object at the key "bind_resource" of a request's body, which names the app or route of the
+// binding. It returns nil if the key is missing or its value is not an object. The body may be nil. The object is not
+// copied.
 func bindResource(body map[string]any) map[string]any {
 	resource, _ := body["bind_resource"].(map[string]any)
 	return resource
 }
 
-// scope returns a new scope in which the inputs are evaluated. It has the constants of the request and the functions of
-// BOSH, but no inputs yet. The request must have an Instance. details are the outputs of the instance. carried are
-// generated values that are used again instead of new ones; nil means that all values are generated.
+// scope returns a new scope in which expressions of the bind action are evaluated. It contains the constants of the
+// request, the functions bosh.* and manifest.* of the instance, and the Environment, but no inputs yet. The request
+// must have an Instance. details are the outputs of the instance, and may be nil. carried are generated values that are
+// used again instead of new ones; nil means that all values are generated.
 func (r *Request) scope(details map[string]any, carried vars.Generated) *vars.Scope {
 	return vars.NewScope(vars.Options{
 		Constants: r.constants(details), Functions: r.Instance.Functions(),
@@ -32,16 +35,18 @@ func (r *Request) scope(details map[string]any, carried vars.Generated) *vars.Sc
 	})
 }
 
-// PublishedNames returns the names and functions that bind expressions may use in addition to inputs. The checks of a
-// definition use it without a request, so the names have no values.
+// PublishedNames returns the names of the variables and functions that bind expressions may use in addition to inputs,
+// such as request.binding_id and bosh.host. The checks of a service definition use it without a request, so the names
+// have no values.
 func PublishedNames() expr.Names {
 	r := &Request{Instance: &instance.View{}}
 	return vars.NamesOf(r.constants(nil), r.Instance.Functions())
 }
 
-// constants returns the values that bind expressions can read: those of the instance's manifest, of the request and of
-// the instance's outputs, which are the details. Names without a value are nil or empty. If r.recorded is set, the id
-// of the instance and the deployment are those of that record. The request must have an Instance.
+// constants returns a new map with the variables that bind expressions can read in addition to inputs, by name, such as
+// "request.binding_id": those of the deployed instance, of the request, and the details, which are the outputs of the
+// instance and may be nil. Variables without a value are nil or empty. If r.recorded is set, the id of the instance and
+// the deployment are those of that record. The request must have an Instance.
 func (r *Request) constants(details map[string]any) map[string]any {
 	constants := r.Instance.Constants()
 	requestContext, _ := r.Body["context"].(map[string]any)
@@ -69,9 +74,14 @@ func (r *Request) constants(details map[string]any) map[string]any {
 	return constants
 }
 
-// newRecord returns the record of a binding that is to be created now, with the request, the inputs and generated
-// values of the scope, the template of the service, and the versions of the pak and the installation. Nothing is
-// stored. The request in the record does not contain parameters that are ephemeral inputs.
+// newRecord returns the record of a binding that is to be created now: the ids, the body of the request, the inputs and
+// generated values of the scope, the descriptions of the live and the ephemeral inputs, the template of the service,
+// the versions of the pak and the installation, and the current time. An input that is both live and ephemeral is
+// recorded as ephemeral. The record is not stored.
+//
+// The body in the record does not contain parameters that are ephemeral inputs, whose values must not be stored. Inputs
+// and Generated are the maps of the scope and contain the values of ephemeral inputs; the record's Encode leaves these
+// out. The request must have a Pak, a Service and an Instance.
 func newRecord(r *Request, scope *vars.Scope, installation opentofu.Installation) *lifecycle.StateRecord {
 	action := &r.Service.Bind
 	ephemeral := lifecycle.EphemeralInputs(action, scope)
@@ -96,8 +106,9 @@ func newRecord(r *Request, scope *vars.Scope, installation opentofu.Installation
 	return created
 }
 
-// withoutParameters returns a body without the parameters for which omit returns true. It returns the body itself if it
-// has none of them, and never changes it.
+// withoutParameters returns a copy of a request's body in which the object at the key "parameters" lacks the entries
+// for whose names omit returns true. It returns the body itself if it has no such entries, no parameters, or parameters
+// that are not an object. It never changes the body, which may be nil.
 func withoutParameters(body map[string]any, omit func(name string) bool) map[string]any {
 	parameters, _ := body["parameters"].(map[string]any)
 	kept := maps.Clone(parameters)
@@ -110,9 +121,13 @@ func withoutParameters(body map[string]any, omit func(name string) bool) map[str
 	return body
 }
 
-// MaskEphemeral adds the values of the ephemeral inputs of the bind action to the secrets, as far as they can be
-// evaluated without parameters, so that they are masked also if the request fails. It does nothing if the request has
-// no Service or the bind action has no ephemeral inputs. Otherwise the request must have an Instance.
+// MaskEphemeral adds the values of the ephemeral inputs of the bind action, which are never stored, to secrets, so that
+// they are masked also if the request fails. It adds the values that these inputs have without the user's parameters:
+// from the plan, the operator's defaults and the service definition. Inputs that cannot be evaluated without the
+// parameters are skipped, and errors are ignored. Values that the user sent are not added.
+//
+// MaskEphemeral does nothing if the request has no Service or the bind action has no ephemeral inputs. Otherwise the
+// request must have an Instance, and secrets must not be nil.
 func (r *Request) MaskEphemeral(secrets *redact.Secrets) {
 	if r.Service == nil {
 		return
@@ -128,9 +143,9 @@ func (r *Request) MaskEphemeral(secrets *redact.Secrets) {
 	}
 }
 
-// liveInputs returns the inputs of the action whose values were evaluated from an expression over the running instance,
-// or over such inputs, in the order of evaluation. Inputs whose values were sent or configured are not live. The result
-// is nil if no input is live.
+// liveInputs returns the live inputs of the action, in the order of evaluation: those whose values in the scope were
+// evaluated from an expression that reads the running instance (its manifest, addresses or outputs) or another live
+// input. Inputs whose values were sent or configured are not live. The result is nil if no input is live.
 func liveInputs(action *brokerpak.Action, scope *vars.Scope) []lifecycle.LiveInput {
 	var live []lifecycle.LiveInput
 	names := map[string]bool{}
@@ -154,9 +169,10 @@ func liveInputs(action *brokerpak.Action, scope *vars.Scope) []lifecycle.LiveInp
 	return live
 }
 
-// refreshInputs evaluates the live inputs again, in a scope that contains the recorded inputs, against the running
-// instance, because admin passwords are rotated and addresses change. An input that cannot be evaluated keeps its
-// recorded value; refreshInputs returns the errors of these inputs, and nil if there are none.
+// refreshInputs evaluates the live inputs of a record again and sets them in the scope, which must contain the recorded
+// inputs and read the running instance. Live inputs depend on the instance, in which admin passwords are rotated and
+// addresses change. An input that cannot be evaluated keeps its recorded value; refreshInputs returns the errors of
+// these inputs, and nil if there are none. The record is not changed.
 func refreshInputs(r *lifecycle.StateRecord, scope *vars.Scope) []error {
 	var errs []error
 	for _, input := range r.Live {
@@ -171,8 +187,8 @@ func refreshInputs(r *lifecycle.StateRecord, scope *vars.Scope) []error {
 	return errs
 }
 
-// readsDetails reports whether a live input of the record reads the outputs of the instance. An expression that cannot
-// be parsed reads none.
+// readsDetails reports whether the expression of a live input of the record reads the outputs of the instance. An
+// expression that cannot be parsed reads none, so readsDetails never fails.
 func readsDetails(r *lifecycle.StateRecord) bool {
 	return slices.ContainsFunc(r.Live, func(input lifecycle.LiveInput) bool {
 		template, err := parseLive(input)
@@ -180,7 +196,8 @@ func readsDetails(r *lifecycle.StateRecord) bool {
 	})
 }
 
-// parseLive parses the recorded expression of a live input. It returns an error if the expression is not valid.
+// parseLive parses the expression of a live input as the record of a binding contains it. It returns an error, whose
+// position names the record, if the expression is not valid.
 func parseLive(input lifecycle.LiveInput) (*expr.Template, error) {
 	return expr.Parse(expr.Source{Text: input.Expr, Pos: diag.Pos{File: "the binding's record"}})
 }

@@ -5,8 +5,9 @@ import (
 	"service-adapter/internal/hclfile"
 )
 
-// maskInputs registers the secrets among the values of inputs for masking: those that the action declares secret, and
-// those that redact recognises by name or content. Each set maps names of inputs to values.
+// maskInputs registers secrets among the values of an action's inputs with the session, so that they are masked in its
+// output: the inputs that the action declares secret (see SecretInputs), and values that package redact recognises by
+// name or content. Each of the sets maps names of inputs to values, and may be nil.
 func (s *Session) maskInputs(action *brokerpak.Action, sets ...map[string]any) {
 	declared := SecretInputs(action)
 	for _, values := range sets {
@@ -14,9 +15,10 @@ func (s *Session) maskInputs(action *brokerpak.Action, sets ...map[string]any) {
 	}
 }
 
-// SecretInputs returns the names of the inputs that an action declares secret: inputs that are values of secrets of the
-// manifest, variables that the template declares as sensitive, and its EphemeralInputs. The names are in no particular
-// order, and some may be "". Variables in files that cannot be parsed are left out.
+// SecretInputs returns the names of the inputs that an action declares secret: inputs that supply the value of a secret
+// in the BOSH manifest, variables that the template declares as sensitive, and the action's EphemeralInputs. The names
+// are in no particular order and may repeat, and some may be "". Variables in template files that cannot be parsed are
+// left out. The result is nil if there are no such inputs.
 func SecretInputs(action *brokerpak.Action) []string {
 	var names []string
 	if action.Bosh != nil {

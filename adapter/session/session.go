@@ -24,7 +24,10 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Process is what a session uses of its process: standard error, the environment and signals.
+// A Process is the part of the operating system process that a session uses: standard error, the lookup of environment
+// variables, the handling of signals, and the version of the program. Stderr and Getenv must be set; the other fields
+// are optional. If Interruptible is nil, signals end the process. If AdapterVersion is "", the records of bindings and
+// instances contain no version of this program.
 type Process struct {
 	// Stderr receives the log, with secrets masked. It must not be nil.
 	Stderr io.Writer
@@ -40,8 +43,20 @@ type Process struct {
 }
 
 // A Session is the execution of one command. It holds the state that all commands need: the configuration, the open
-// paks, the secrets to mask and the environment. A copy of a session shares the open paks, so only the original is
-// closed.
+// paks, the secrets to mask and the environment. New creates a session, and Open or Run loads the configuration and the
+// paks; the zero value cannot be used. A copy of a session shares the open paks, so only the original is closed.
+//
+// The caller may set these fields, which are optional, after New; Tolerant and WithoutPaks only have an effect before
+// Open:
+//
+//   - Tolerant permits that some paks cannot be read and, together with WithoutPaks, that none can be read.
+//   - AcceptUnencrypted permits reading states that are not encrypted although the configuration has a key.
+//   - User is the operator in the audit log, "" if none is known. AuditLogger writes its events to the log of the
+//     command; if it is nil, Logger does.
+//   - InstanceLimit bounds work on an instance for which no request waits. 0 means Config.Budget.
+//   - CheckPending compares an instance with its template when the broker checks for pending changes. If it is nil, the
+//     changes are only logged.
+//   - Replaying forbids applying a provision template and comparing an instance with it.
 type Session struct {
 	Process
 	// Command is the name of the command in the audit log.
@@ -70,13 +85,15 @@ type Session struct {
 	// CheckPending compares an instance with its provision template while the broker checks for pending changes. It
 	// must not change the instance. Its error fails GenerateManifest. If it is nil, planned changes are logged.
 	CheckPending func(context.Context, provision.Request) error
-	// Replaying forbids applying a provision template, because the request was recorded and its secrets are masked.
+	// Replaying forbids applying a provision template, because the request was recorded and its secrets are masked. It
+	// also forbids comparing an instance with the template.
 	Replaying bool
 }
 
 // New returns a session for a command, whose configuration and paks are not loaded yet. The caller must open it, with
-// Open or Run. command is its name in the audit log. An Interruptible of nil is replaced by a function that returns its
-// argument.
+// Open or Run. process must have Stderr and Getenv; an Interruptible of nil is replaced by a function that returns its
+// argument. command is the name of the command in the audit log; any text is accepted. Until Open sets the configured
+// level, the session logs from the level info.
 func New(process Process, command string) *Session {
 	if process.Interruptible == nil {
 		process.Interruptible = func(ctx context.Context) context.Context { return ctx }
@@ -88,8 +105,9 @@ func New(process Process, command string) *Session {
 	}
 }
 
-// Run opens the session, calls work and closes the session. It returns the error of Open, in which case work is not
-// called, or that of work. A panic in one of them is returned as an error; see RecoverPanic.
+// Run opens the session, calls work and closes the session. It returns the error of Open, such as an invalid
+// configuration, in which case work is not called, or otherwise the error of work. A panic in one of them is returned
+// as an error that contains its location and type, but not its value.
 func (s *Session) Run(work func() error) (err error) {
 	defer RecoverPanic(&err)
 	if err := s.Open(); err != nil {
@@ -99,12 +117,15 @@ func (s *Session) Run(work func() error) (err error) {
 	return work()
 }
 
-// Open loads the configuration, opens the paks and registers the configured secrets for masking. It returns an error if
-// the configuration is invalid, or if a pak cannot be read. A tolerant session logs unreadable paks instead, if at
-// least one other pak is readable or WithoutPaks is set. Open also replaces Logger by one with the configured level,
-// and logs a warning if all users may read the configuration's secrets, or if the configuration has settings for an
-// unknown service. The names, ids and inputs that the paks declare are never masked from then on. The caller must call
-// Close unless Open returns an error.
+// Open loads the configuration, opens the paks and registers the configured secrets for masking. It also replaces
+// Logger by one with the configured level. The names, versions, ids and inputs that the readable paks declare are
+// passed to redact.Secrets.NeverMask; from then on they are masked only where a text labels them as secret, as in
+// password=NAME. Open logs a warning if all users may read the configuration's secrets, or if all paks are readable and
+// the configuration has settings for a service that none of them has.
+//
+// Open returns an error if the configuration cannot be read or is not valid, or if a pak cannot be read. If Tolerant is
+// set, unreadable paks are logged instead, provided that at least one other pak is readable or WithoutPaks is set. The
+// caller must call Close unless Open returns an error.
 func (s *Session) Open() error {
 	loaded, warning, err := config.Load(s.Getenv)
 	if err != nil {
@@ -135,20 +156,22 @@ func (s *Session) Open() error {
 	return nil
 }
 
-// Close closes all paks. Errors are ignored. Nothing else of the session must be closed.
+// Close closes the paks that Open has opened, which must not be used afterwards. Errors are ignored. The paks are the
+// only resource of the session that has to be closed.
 func (s *Session) Close() { s.Catalog.close() }
 
-// logLevel returns the level for the value of the configuration key log_level, which must be valid. For any other text
-// it returns the level info.
+// logLevel returns the log level for a value of the configuration key log_level: debug, info, warn or error. For a text
+// that is not the name of a level, it returns the level info.
 func logLevel(name string) slog.Level {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(name))
 	return level
 }
 
-// ForInstance returns a copy of the session for work on one of several instances, with a set of secrets and a log of
-// its own. Secrets that the copy registers are not masked in the output for other instances; those of s are masked in
-// both. Its Logger has the configured level. The copy must not be closed.
+// ForInstance returns a copy of the session, which must be open, for work on one of several instances. The copy has its
+// own set of secrets and its own log, which is written to Stderr with the configured level. Secrets that the copy
+// registers are not masked in the output of s and of other copies; those of s are masked in the output of the copies as
+// well. The copy shares the AuditLogger, the configuration and the open paks with s, and must not be closed.
 func (s *Session) ForInstance() *Session {
 	own := *s
 	own.Secrets = redact.NewChild(s.Secrets)
@@ -157,16 +180,19 @@ func (s *Session) ForInstance() *Session {
 	return &own
 }
 
-// Values returns the lookup functions for the values that the operator supplies to the paks. They register secrets with
+// Values returns the lookup functions for the values that the operator supplies to the paks, in the configuration of
+// the session, which must be open, and in the environment. The functions register secrets in environment variables with
 // the Secrets of the session.
 func (s *Session) Values() OperatorValues {
 	return OperatorValues{configured: s.Config.Values, getenv: s.Getenv, secrets: s.Secrets}
 }
 
 // Audited calls change, which changes one binding or instance, and returns its error. It writes the begin and the
-// result of the change to the log and, if it is configured, to the file of the audit log; an event that cannot be
-// written is only logged. entry describes the binding or the instance according to the request, and change may replace
-// it by calling reportStored with the stored entry. See audit.Log.Change.
+// result of the change to the log and, if Config.AuditLog is set, to that file; the result is then also counted. The
+// result is written after the answer of the command, when Journal releases it. An event that cannot be written is only
+// logged, and does not prevent the change. entry describes the binding or the instance according to the request. change
+// may call reportStored with the stored entry, which replaces it in the event of the result. A panic in change is
+// recorded as a failure and continues.
 func (s *Session) Audited(
 	ctx context.Context, entry lifecycle.Entry, change func(reportStored func(lifecycle.Entry)) error,
 ) error {
@@ -177,17 +203,19 @@ func (s *Session) Audited(
 	return log.Change(ctx, entry, change)
 }
 
-// RecoverPanic stores a panic in err as an error that names its location and type, but not its value, which may contain
-// secrets. The panic ends there. RecoverPanic must be deferred directly. Without a panic it does not change err.
+// RecoverPanic recovers from a panic and stores an error in *err that names the location and type of the panic, but not
+// its value, which may contain secrets. An earlier error in *err is lost. RecoverPanic must be deferred directly, with
+// a pointer to the named result of the function, which then returns normally. Without a panic it does not change *err.
 func RecoverPanic(err *error) {
 	if panicked := recover(); panicked != nil {
 		*err = fmt.Errorf("internal error at %s (%T): this is a bug in the adapter", panicLocation(), panicked)
 	}
 }
 
-// panicLocation returns the function and line of this program in which the current panic began, or "an unknown place"
-// if the stack does not show it. It must be called by the deferred function RecoverPanic, because it skips a fixed
-// number of stack frames.
+// panicLocation returns the function and line in which the current panic began, such as
+// "service-adapter/binding.(*Binder).Create:107", or "an unknown place" if the stack does not show them. Frames of the
+// Go runtime are skipped. Only the deferred function RecoverPanic may call it, because it skips a fixed number of stack
+// frames.
 func panicLocation() string {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
