@@ -14,9 +14,10 @@ const BillName = "bom.cdx.json"
 // platforms has about 5 MB.
 const maxBill = 64 << 20
 
-// Bill returns the bill of materials of the pak, as it is. The result is nil if the pak has none, because it is the
-// source of a pak, or because an earlier version of this program built it. Bill returns an error if the file cannot be
-// read or is larger than 64 MB.
+// Bill returns the unchanged content of the pak's bill of materials, the file bom.cdx.json in CycloneDX (JSON). The
+// content is not checked. The result is nil, without an error, if the pak does not have the file, for example because
+// it is the source of a pak or an unpacked build, or because an earlier version of this program built it. Bill returns
+// an error if the file cannot be opened or read, or is larger than 64 MB.
 func (p *Pak) Bill() ([]byte, error) {
 	file, err := p.files.Open(BillName)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,10 +10,12 @@ import (
 	"github.com/cppforlife/go-semi-semantic/version"
 )
 
-// Constraints is a list of conditions. A version must meet all of them; every version meets an empty list.
+// Constraints is a parsed version constraint such as ">= 4.1, < 6": a list of conditions, all of which a version must
+// meet. Every version meets a nil or empty list. ParseConstraint creates it.
 type Constraints []condition
 
-// A condition compares a version with a fixed one.
+// A condition compares a version with a fixed one, such as ">= 4.1": it consists of an operator and that version. The
+// empty operator means equality.
 type condition struct {
 	operator string // a key of acceptedResults
 	version  version.Version
@@ -25,9 +27,11 @@ var acceptedResults = map[string][]int{ //nolint:gochecknoglobals // a constant 
 	">=": {0, 1}, "<=": {-1, 0}, ">": {1}, "<": {-1}, "!=": {-1, 1}, "=": {0}, "": {0},
 }
 
-// ParseConstraint parses conditions such as ">= 4.1, < 6". The operators are =, !=, <, <=, > and >=; a condition
-// without one means equality. Versions have the syntax of BOSH: "1.2.3", "3421.11", "0+dev.4". ParseConstraint
-// returns an error if the text is empty or does not have this form.
+// ParseConstraint parses conditions that are separated by commas, such as ">= 4.1, < 6"; a version must meet all of
+// them. The operators are =, !=, <, <=, > and >=; a condition without one means equality. White space around operators
+// and versions is ignored. Versions have the syntax of BOSH: "1.2.3", "3421.11", "0+dev.4". ParseConstraint returns nil
+// and an error if the text or one of its conditions is empty, has another form, or contains a text that is not a
+// version.
 func ParseConstraint(text string) (Constraints, error) {
 	var all Constraints
 	for _, part := range strings.Split(text, ",") {
@@ -48,8 +52,9 @@ func ParseConstraint(text string) (Constraints, error) {
 // conditionForm matches one condition. Its groups are the operator, which may be missing, and the version.
 var conditionForm = regexp.MustCompile(`^(>=|<=|>|<|=|!=)?\s*(\S+)$`)
 
-// Match reports whether a version meets all conditions. Versions are compared as in CompareVersions. Match returns
-// false and an error if the text is not a BOSH version.
+// Match reports whether a version, such as "4.2.1", meets all conditions; every version meets an empty list. Versions
+// are compared as in CompareVersions. Match returns false and an error if the text is not a BOSH version, even if the
+// list is empty.
 func (c Constraints) Match(text string) (bool, error) {
 	parsed, err := parseVersion(text)
 	if err != nil {
@@ -63,8 +68,10 @@ func (c Constraints) Match(text string) (bool, error) {
 	return true, nil
 }
 
-// Example returns a version that meets all conditions. It returns the given version if that meets them, or if no
-// other candidate does; the candidates are the versions of the conditions, those with ".1" appended, and "0".
+// Example returns a version that meets all conditions, if it finds one. It returns the first candidate that does: the
+// parameter version, then for each condition its version and the same with ".1" appended, and finally "0". If no
+// candidate meets the conditions, Example returns the parameter version unchanged, although it does not meet them. A
+// parameter that is not a version counts as one that does not meet them.
 func (c Constraints) Example(version string) string {
 	candidates := []string{version}
 	for _, condition := range c {
@@ -79,9 +86,10 @@ func (c Constraints) Example(version string) string {
 	return version
 }
 
-// CompareVersions compares two BOSH versions. The result is negative if a is older than b, zero if they are equal and
-// positive if a is newer. The commit in a development version, the part after the hyphen in "0.1+dev.8-fa37909", does
-// not count. CompareVersions returns an error if one of them is not a version; the result is meaningless then.
+// CompareVersions compares two BOSH versions, such as "1.10" and "1.9.2". The result is negative if a is older than b,
+// zero if they are equal and positive if a is newer. The commit in a development version, the part after the hyphen in
+// "0.1+dev.8-fa37909", does not count. CompareVersions returns an error, which quotes the first invalid version, if a
+// or b is not a version; the number is meaningless then.
 func CompareVersions(a, b string) (int, error) {
 	va, errA := parseVersion(a)
 	vb, errB := parseVersion(b)

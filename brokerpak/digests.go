@@ -12,12 +12,15 @@ import (
 	"service-adapter/internal/ctxio"
 )
 
-// FetchedDirs are the directories of a built pak whose files are fetched when the pak is built: binaries, and their
-// source code.
+// FetchedDirs returns the names of the directories, in the root of a built pak, whose files are downloaded or copied
+// when the pak is built: "bin" for the binaries and "src" for their source code. The caller may change the result.
 func FetchedDirs() []string { return []string{"bin", "src"} }
 
-// Digests returns the hexadecimal SHA-256 digests of all files below directories, by their slash-separated paths. A
-// directory that does not exist is empty. Digests returns an error if a file cannot be read, or if ctx ends.
+// Digests returns the SHA-256 digests, in hexadecimal, of all files in the named directories of files and in their
+// subdirectories. The keys of the map are the slash-separated paths of the files, relative to the root of files, such
+// as "bin/linux/amd64/tofu". The names in dirs are relative to the same root; one that does not exist is ignored. The
+// map is empty and not nil if no file exists. Digests returns nil and an error if a directory or file cannot be read,
+// or if ctx ends before all files have been read.
 func Digests(ctx context.Context, files fs.FS, dirs ...string) (map[string]string, error) {
 	digests := map[string]string{}
 	for _, dir := range dirs {
@@ -38,8 +41,9 @@ func Digests(ctx context.Context, files fs.FS, dirs ...string) (map[string]strin
 	return digests, nil
 }
 
-// digest returns the hexadecimal SHA-256 digest of a file. It returns an error if the file cannot be read, or if ctx
-// ends.
+// digest returns the SHA-256 digest, in hexadecimal, of the file of this name in files. name is the slash-separated
+// path relative to the root of files. digest returns "" and an error if the file cannot be opened or read, or if ctx
+// ends before the file has been read.
 func digest(ctx context.Context, files fs.FS, name string) (string, error) {
 	file, err := files.Open(name)
 	if err != nil {

@@ -11,17 +11,21 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// A Document is a text of the pak with its position: a file, or a part of a definition. The zero Document is an empty
-// text at an unknown position.
+// A Document is a text of the pak together with its position: the content of a file, such as an OpenTofu file, or a
+// part of a service definition, such as a block scalar. The position lets errors in the text name the line and column
+// in the file of the pak. The zero Document is an empty text at an unknown position.
 type Document expr.Source
 
-// At returns the position in the pak's file of a line and column of the text, both counted from 1. It returns the start
-// of the text if the line is 0, or if positions in the text are not known; see expr.Source.Folded.
+// At translates a line and column of the text, both counted from 1, to the position in the file of the pak that
+// contains the text. It returns the position of the start of the text if the line is less than 1, or if positions in
+// the text are not known, for example because a folded scalar joined its lines. In a quoted scalar, a position after
+// the end of the text becomes the column after the last character. Otherwise the line and column are not checked; they
+// may be beyond the end of the text.
 func (d Document) At(line, column int) diag.Pos { return expr.Source(d).At(line, column) }
 
-// AtByte returns the position in the pak's file of a byte of the text, whose offset counts from 0. It is that of the
-// start of the text if positions in the text are not known. AtByte panics if the offset is negative or greater than the
-// length of the text.
+// AtByte returns the position, in the file of the pak that contains the text, of the byte with this offset in the text,
+// which counts from 0. It returns the position of the start of the text if positions in the text are not known. AtByte
+// panics if the offset is negative or greater than the length of the text in bytes.
 func (d Document) AtByte(offset int) diag.Pos {
 	before := d.Text[:offset]
 	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
@@ -36,20 +40,29 @@ var ambiguous = regexp.MustCompile(
 		`^[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?$|^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?$|` +
 		`^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$|^[-+]?\.(?i:inf|nan)$`)
 
-// CheckYAML returns the diagnostics of Tree, all of which are errors: that the text is not exactly one valid YAML
-// document, that its aliases expand to an excessively large tree, that a key or a merged value is faulty, or that YAML
-// readers interpret a scalar differently. The list is empty, and not nil, if the text has no such problem. Positions
-// are those in the pak's file.
+// CheckYAML parses the text as YAML and returns the errors in it, with their positions in the file of the pak. These
+// are:
+//   - The text is not exactly one valid YAML document.
+//   - It is nested too deeply (200 levels) or has too many nodes (200,000) after aliases are resolved.
+//   - A key is repeated or is not a scalar.
+//   - A merged value is not a mapping or has a key that is not a string.
+//   - YAML readers interpret a plain scalar differently, such as yes or 012, or JSON cannot represent it, such as .inf.
+//
+// The list is never nil, and is empty if the text has no such error.
 func (d Document) CheckYAML() *diag.List {
 	_, diags := d.Tree()
 	return diags
 }
 
-// Tree parses the text, which must be exactly one YAML document, and returns its root node with aliases and merge keys
-// resolved. The root is nil if the text is not exactly one valid YAML document, or if its aliases expand to an
-// excessively large tree; diags contains the reason. The root is returned in spite of other errors in diags: scalars
-// that YAML readers interpret differently, which stay in the tree, and repeated keys, keys that are not scalars and
-// merged values that are not mappings, which are left out of it. diags is never nil, and empty if there are no errors.
+// Tree parses the text, which must be exactly one YAML document, and returns its root node, in which aliases and merge
+// keys are resolved. diags contains the errors, with their positions in the file of the pak; it is never nil, and is
+// empty if there are none.
+//
+// The root is nil if the text is not exactly one valid YAML document, or if it is nested too deeply (200 levels) or has
+// too many nodes (200,000) after aliases are resolved. It is returned in spite of other errors. Plain scalars that YAML
+// readers interpret differently, such as yes or 012, or that JSON cannot represent, such as .inf, stay in the tree. Of
+// a repeated key, the first value stays in the tree. Keys that are not scalars, merged values that are not mappings and
+// merged keys that are not strings are left out of it.
 func (d Document) Tree() (root *yaml.Node, diags *diag.List) {
 	diags = &diag.List{}
 	report := func(line, column int, rule, message string) {
@@ -67,14 +80,17 @@ func (d Document) Tree() (root *yaml.Node, diags *diag.List) {
 	return root, diags
 }
 
-// isAmbiguous reports whether YAML readers interpret the text of a plain scalar differently, or as a number that JSON
-// cannot represent; see the expression ambiguous. The check before the regular expression is for speed: ambiguous words
-// have at most three letters, and ambiguous numbers begin like numbers.
+// isAmbiguous reports whether YAML readers interpret the text of a plain scalar (one without quotes) differently: words
+// such as y and on, octal and base-60 numbers, digit groups, exponents and dates. It also returns true for numbers that
+// JSON cannot represent, such as .inf, and false for the empty text. The check before the regular expression is for
+// speed: ambiguous words have at most three letters, and ambiguous numbers begin like numbers.
 func isAmbiguous(text string) bool {
 	return (len(text) <= 3 || strings.IndexByte("+-.0123456789", text[0]) >= 0) && ambiguous.MatchString(text)
 }
 
-// checkScalars adds an error to diags for every ambiguous plain scalar in the tree below a node, including keys.
+// checkScalars adds an error to diags for every ambiguous plain scalar (see isAmbiguous) in the tree whose root is
+// node, including the node itself and the keys of mappings. A scalar with a tag, as in !!str yes, is not ambiguous. The
+// position of the error is that of the scalar in the file of the pak. The nodes must be those of the text of d.
 func (d Document) checkScalars(node *yaml.Node, diags *diag.List) {
 	if node.Kind == yaml.ScalarNode && node.Style == 0 && isAmbiguous(node.Value) {
 		diags.Errorf(d.At(node.Line, node.Column), "yaml-ambiguous",

@@ -12,10 +12,10 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// text returns the field of a string; a field describes and decodes the value of a key. Any scalar is accepted and
-// decoded as it is written in the file, so that "version: 1.20" keeps its zero. Null leaves the target unchanged. A
-// list or mapping is reported as an error and also leaves it unchanged. The label names the value in errors, as it does
-// in all fields below.
+// text returns the field for a key that contains a string; a field describes the value of a key and decodes it.
+// Decoding stores any scalar in target as text. A number or boolean keeps the spelling of the file, so that the version
+// 1.20 keeps its zero. Null leaves target unchanged. A list or mapping is reported as an error in the diagnostics of d
+// and also leaves target unchanged. The label names the value in error messages, such as "bind.command".
 func (d *document) text(label string, target *string) field {
 	return field{words: "text", newSchema: typed("string", "number", "boolean"), decode: func(node *yaml.Node) {
 		if node.Kind != yaml.ScalarNode {
@@ -28,9 +28,11 @@ func (d *document) text(label string, target *string) field {
 	}}
 }
 
-// texts returns the field of a list of strings, which are decoded as in text and appended to the target. Null is an
-// empty list. A value that is not a list is reported as an error and appends nothing. An element that is null, or that
-// is reported because it is not a scalar, is appended as "". The label names the list in errors.
+// texts returns the field for a key that contains a list of strings; decoding appends the elements to target. Any
+// scalar is accepted as an element, with the spelling of the file; null is appended as "". An element that is a list or
+// mapping is reported as an error in the diagnostics of d and appended as "". Null in place of the list is an empty
+// list. Any other value that is not a list is reported as an error and appends nothing. The label names the list in
+// error messages.
 func (d *document) texts(label string, target *[]string) field {
 	shape := listOf(typed("string", "number", "boolean"))
 	return field{words: "list of texts", newSchema: shape, decode: func(node *yaml.Node) {
@@ -48,13 +50,17 @@ var booleans = map[string]bool{ //nolint:gochecknoglobals // a constant table
 	"n": false, "N": false, "no": false, "No": false, "NO": false, "off": false, "Off": false, "OFF": false,
 }
 
-// booleanShape returns the schema of a boolean or null, with all words that are accepted for it.
+// booleanShape returns a new JSON Schema that allows true, false, null and the strings that are accepted for a boolean
+// in addition: y, yes, on, n, no and off, in lower case, upper case and with a capital first letter.
 func booleanShape() schema {
 	return schema{"enum": append([]any{true, false, nil}, value.Texts(value.Keys(booleans))...)}
 }
 
-// boolean returns the field of a boolean. It accepts true, false and the words of the table booleans. Null leaves the
-// target unchanged. Any other value is reported as an error and not stored. The label names the value in errors.
+// boolean returns the field for a key that contains a boolean; decoding stores the value in target. It accepts true and
+// false without quotes, and y, yes, on, n, no and off with or without quotes, each in lower case, in upper case or with
+// a capital first letter. Null leaves target unchanged. Any other value is reported as an error in the diagnostics of d
+// and not stored, except that a scalar with the tag !!bool is not checked: any text but true becomes false. The label
+// names the value in error messages.
 func (d *document) boolean(label string, target *bool) field {
 	return field{words: "boolean", newSchema: booleanShape, decode: func(node *yaml.Node) {
 		truth, isWord := booleans[node.Value]
@@ -70,8 +76,10 @@ func (d *document) boolean(label string, target *bool) field {
 	}}
 }
 
-// integer returns the field of an integer of 32 bits. Null leaves the target unchanged. Any other value is reported as
-// an error and not stored. The label names the value in errors.
+// integer returns the field for a key that contains an integer of 32 bits; decoding stores the value in target. A
+// number such as 5.0 or 1e3 counts as an integer. Null leaves target unchanged. Any other value, such as a quoted
+// number, 1.5 or a number that needs more bits, is reported as an error in the diagnostics of d and not stored. The
+// label names the value in error messages.
 func (d *document) integer(label string, target *int) field {
 	return field{words: "integer", newSchema: typed("integer"), decode: func(node *yaml.Node) {
 		if yamltree.IsNull(node) {
@@ -86,9 +94,10 @@ func (d *document) integer(label string, target *int) field {
 	}}
 }
 
-// value decodes any node to nil, bool, string, int64, uint64, float64, []any or map[string]any, the types of package
-// internal/value. Scalars are decoded by scalar, which reports those that JSON cannot represent and returns nil for
-// them. The keys of a mapping become texts.
+// value decodes any YAML node to a Go value: nil, bool, string, int64, uint64, float64, []any or map[string]any. A key
+// of a mapping becomes the text of its value, so 1.20 becomes "1.2", and null ""; of keys with the same text, the last
+// one counts. A scalar that JSON cannot represent, such as .inf, or that does not fit its YAML tag, is reported as an
+// error in the diagnostics of d and becomes nil; see scalar. Empty lists and mappings are not nil.
 func (d *document) value(node *yaml.Node) any {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -108,8 +117,10 @@ func (d *document) value(node *yaml.Node) any {
 	}
 }
 
-// scalar decodes a scalar node as in value. A date is decoded as the text in the file. A scalar that does not have the
-// form of its YAML tag, and a number that JSON cannot represent, are reported as errors, and nil is returned.
+// scalar decodes a scalar YAML node to nil, bool, string, int64, uint64 or float64. A number without a fraction becomes
+// an integer if it fits in 64 bits, even if it is written as 5.0. Null becomes nil, and a date becomes a string with
+// the text in the file. A scalar that does not have the form of its YAML tag, such as !!int x, and an infinity or NaN,
+// which JSON cannot represent, are reported as errors in the diagnostics of d, and the result is nil.
 func (d *document) scalar(node *yaml.Node) any {
 	if node.ShortTag() == "!!timestamp" {
 		return node.Value // package value has no type for dates, and authors mean the text
@@ -126,8 +137,10 @@ func (d *document) scalar(node *yaml.Node) any {
 	return value.Normalise(raw)
 }
 
-// object returns the field of a mapping with arbitrary content, which replaces the content of the target. Null leaves
-// the target unchanged. Any other value is reported as an error and not stored. The label names the value in errors.
+// object returns the field for a key that contains a mapping with arbitrary content; decoding replaces target by a new
+// map with that content. See value for the Go types in it and for scalars that it reports as errors, which are nil in
+// the map. Null leaves target unchanged. Any other value that is not a mapping is reported as an error in the
+// diagnostics of d and not stored. The label names the value in error messages.
 func (d *document) object(label string, target *map[string]any) field {
 	return field{words: "map", newSchema: typed("object"), decode: func(node *yaml.Node) {
 		d.pairs(node, label) // reports an error if the node is not a mapping
@@ -137,10 +150,11 @@ func (d *document) object(label string, target *map[string]any) field {
 	}}
 }
 
-// textMap returns the field of a mapping from strings to strings, which replaces the content of the target. The values
-// are decoded as in text; one that is null, or that is reported because it is not a scalar, is stored as "". Null
-// instead of the mapping leaves the target unchanged. Any other value is reported as an error, and the target becomes
-// empty. The label names the mapping in errors.
+// textMap returns the field for a key that contains a mapping from strings to strings; decoding replaces target by a
+// new map. Keys and values may be any scalars and are stored with the spelling of the file, except that a value of null
+// is stored as "". A value that is a list or mapping is reported as an error in the diagnostics of d and stored as "".
+// Null in place of the mapping leaves target unchanged. Any other value that is not a mapping is reported as an error,
+// and target becomes an empty map. The label names the mapping in error messages.
 func (d *document) textMap(label string, target *map[string]string) field {
 	shape := mapOf(typed("string", "number", "boolean"))
 	return field{words: "map of texts", newSchema: shape, decode: func(node *yaml.Node) {
@@ -156,10 +170,11 @@ func (d *document) textMap(label string, target *map[string]string) field {
 	}}
 }
 
-// expression returns the field of an expression, which is a string with ${...}. Scalars other than strings are parsed
-// as they are written in the file. Null leaves the target unchanged. A list, a mapping and a syntax error are reported
-// and leave the target unchanged, too; a syntax error has its position within the scalar. The label names the value in
-// errors.
+// expression returns the field for a key that contains an expression, which is a string that may contain ${...}, such
+// as "redis-${size}"; decoding stores the parsed expression in target. Scalars other than strings are parsed as text.
+// Null leaves target unchanged. A list, a mapping and a syntax error are reported as errors in the diagnostics of d and
+// also leave target unchanged; a syntax error has its position within the scalar, if that is known. The label names the
+// value in error messages.
 func (d *document) expression(label string, target **expr.Template) field {
 	return field{words: "expression", newSchema: typed("string", "number", "boolean"), decode: func(node *yaml.Node) {
 		if yamltree.IsNull(node) {
@@ -179,8 +194,8 @@ func (d *document) expression(label string, target **expr.Template) field {
 	}}
 }
 
-// reportExpression reports an error of expr.Parse: at the positions of its diagnostics, or at the node if it has
-// none.
+// reportExpression adds an error of expr.Parse to the diagnostics of d. If err is a diag.Errors, each of its
+// diagnostics is added at its own position in the file. Any other error is added at the position of the node.
 func (d *document) reportExpression(node *yaml.Node, err error) {
 	if diagnostics, ok := err.(diag.Errors); ok { //nolint:errorlint // Parse returns this type unwrapped
 		for _, item := range diagnostics {

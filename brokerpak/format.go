@@ -17,16 +17,17 @@ var (
 	definitionExamples string
 )
 
-// ManifestSchema returns a JSON Schema (draft-07) of a pak's manifest.yml, with descriptions and examples for editors.
-// Every call returns a new map, which the caller may change.
+// ManifestSchema returns a JSON Schema (draft-07) of the file manifest.yml of a pak. It contains descriptions and
+// examples of the keys, which editors can show. Every call returns a new map, which the caller may change.
 func ManifestSchema() map[string]any {
 	d := &document{}
 	return schemaDocument("Brokerpak manifest", "The file manifest.yml of a brokerpak, Brokerpak V1.", manifestExamples,
 		d.manifestKeys(&Manifest{}, &[]Path{}))
 }
 
-// DefinitionSchema returns a JSON Schema (draft-07) of a service definition, with descriptions and examples for
-// editors. Every call returns a new map, which the caller may change.
+// DefinitionSchema returns a JSON Schema (draft-07) of a service definition, including the sections that this adapter
+// adds to Brokerpak V1. It contains descriptions and examples of the keys, which editors can show. Every call returns a
+// new map, which the caller may change.
 func DefinitionSchema() map[string]any {
 	d := &definition{document: &document{}}
 	return schemaDocument("Brokerpak service definition",
@@ -34,9 +35,11 @@ func DefinitionSchema() map[string]any {
 		definitionExamples, d.serviceKeys(&Service{}))
 }
 
-// schemaDocument returns the JSON Schema of a file whose top-level mapping has the given keys. The title and the
-// description become keywords of the schema. The examples are YAML text with a value for each key; a key without a
-// value there has no example.
+// schemaDocument returns the JSON Schema (draft-07) of a YAML file whose top-level mapping has the described keys and
+// no others. The title and the description become keywords of the schema. The parameter examples is the text of a YAML
+// mapping with a value for each key, which becomes the example of the key; see addExamples for keys whose values are
+// mappings. A key without a value in the text gets no example. If the text is not valid YAML, no key gets one; that is
+// not reported.
 func schemaDocument(title, description, examples string, keys fields) schema {
 	document := keys.schema()
 	var example any
@@ -48,9 +51,10 @@ func schemaDocument(title, description, examples string, keys fields) schema {
 	return document
 }
 
-// addExamples sets the "examples" keyword of a schema, in place, to a list with the given value alone. If the schema
-// describes a mapping, or a list of mappings, it sets the examples of the keys instead, from the mapping or from the
-// first mapping of the list. A key that only the schema or only the example has is ignored.
+// addExamples sets the keyword "examples" of a JSON Schema, in place, to a list that contains only the example. If the
+// schema describes a mapping with known keys, or a list of such mappings, it instead sets the examples of the keys,
+// recursively. Their values are those in the example mapping or, if the example is a list, in its first mapping. Keys
+// that exist only in the schema or only in the example are ignored, and so is an example of another type.
 func addExamples(s schema, example any) {
 	inner := s
 	alternatives, _ := s["anyOf"].([]any)

@@ -12,7 +12,7 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// LockName is the path of the lock in a pak: beside the manifest in its source, and in the root of a built pak.
+// LockName is the path of the lock in a pak: next to the manifest in its source, and in the root of a built pak.
 const LockName = "brokerpak.lock.yml"
 
 // lockVersion is the version of the format of locks.
@@ -21,8 +21,10 @@ const lockVersion = 1
 // SourceCode is the platform of a fetched file that is source code, in a lock.
 const SourceCode = "source"
 
-// A Lock is the content of a lock: the digests of all files that a build of the pak fetches, and of the files that are
-// unpacked from them.
+// A Lock is the content of the file brokerpak.lock.yml of a pak: the SHA-256 digests of all files that a build of the
+// pak fetches, and of the files in the directories bin and src of the built pak, which are copied or unpacked from
+// them. The zero Lock lists no files and has no valid version; NewLock creates a Lock. A nil *Lock means that the pak
+// has no lock.
 type Lock struct {
 	Version int `key:"lock_version,required" yaml:"lock_version"`
 	// Fetched are the fetched files, sorted by name, version and platform.
@@ -31,7 +33,11 @@ type Lock struct {
 	Files []LockedFile `key:"files" yaml:"files"`
 }
 
-// A FetchedFile is a file that a build fetches for an entry of terraform_binaries.
+// A FetchedFile is a file that a build fetches for an entry of terraform_binaries, as recorded in a lock: the name and
+// version of the entry, the platform ("linux/amd64", or SourceCode for its source code), the location from which the
+// file is fetched (a URL without credentials and query, or the path of a local file), and its SHA-256 digest in
+// hexadecimal. All of these are required in a lock. Pos is the position of the entry in a parsed lock, and otherwise
+// zero. Lock.Fetch returns the zero FetchedFile if the lock has no such file.
 type FetchedFile struct {
 	// Name and Version are those of the entry, as the manifest has them.
 	Name    string `key:"name,required" yaml:"name"`
@@ -45,15 +51,19 @@ type FetchedFile struct {
 	Pos    diag.Pos `yaml:"-"`
 }
 
-// A LockedFile is a file of the built pak.
+// A LockedFile is an entry of a lock for a file of the built pak: the slash-separated path relative to the root of the
+// pak, such as "bin/linux/amd64/tofu", and the SHA-256 digest in hexadecimal. Both are required. Pos is the position of
+// the entry in a parsed lock, and zero in a lock from NewLock.
 type LockedFile struct {
 	Path   string   `key:"path,required" yaml:"path"`
 	SHA256 string   `key:"sha256,required" yaml:"sha256"`
 	Pos    diag.Pos `yaml:"-"`
 }
 
-// Lock returns the lock of the pak. The result is nil if the pak has none. Lock returns a diag.Errors with all defects
-// if the lock is invalid, and another error if it cannot be read.
+// Lock reads and parses the lock of the pak, the file brokerpak.lock.yml in its root. The result is nil, without an
+// error, if the pak does not have the file. If the content is invalid, Lock returns nil and a diag.Errors with all
+// defects; see ParseLock. If the file cannot be read, is not a regular file or is larger than 4 MB, it returns nil and
+// another error, which names the file.
 func (p *Pak) Lock() (*Lock, error) {
 	text, err := p.readText(LockName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +75,11 @@ func (p *Pak) Lock() (*Lock, error) {
 	return ParseLock(p.Display(LockName), text)
 }
 
-// ParseLock parses the text of a lock; file is its name for messages. The error is a diag.Errors with all defects.
+// ParseLock parses the text of a lock. The parameter file is the name of the file in error messages; the file is not
+// read. ParseLock returns nil and a diag.Errors with all defects if the text is empty, is not valid YAML or not a
+// mapping, contains unknown or repeated keys or values of the wrong type, lacks a required key, has another
+// lock_version than 1, a digest that is not 64 hexadecimal digits in lower case or a path that is not below bin or src,
+// or lists a path twice. Text after the first YAML document is ignored.
 func ParseLock(file, text string) (*Lock, error) {
 	diags := &diag.List{}
 	lock := &Lock{}
@@ -82,7 +96,10 @@ func ParseLock(file, text string) (*Lock, error) {
 // lockRule is the rule of findings about a lock.
 const lockRule = "lock"
 
-// lockKeys returns the keys of a lock, which are decoded into lock.
+// lockKeys returns descriptions of the keys of a lock: lock_version, fetched and files. Decoding a key stores its value
+// in lock. It adds errors to the diagnostics of d for entries that are not mappings, that have unknown keys or values
+// of the wrong type, that lack a required key, or whose digest or path is invalid (see checkDigest and
+// checkLockedPath); such entries are stored all the same. checkLock checks the version and repeated paths later.
 func lockKeys(d *document, lock *Lock) fields {
 	return d.keys("", lock, map[string]field{
 		"fetched": entries(d, "fetched", true, &lock.Fetched, nil, func(decoded mappingNode, file *FetchedFile) bool {
@@ -97,8 +114,9 @@ func lockKeys(d *document, lock *Lock) fields {
 	})
 }
 
-// checkDigest reports an error if the digest of an entry of a lock is not a SHA-256 digest in hexadecimal. An empty one
-// was reported as missing.
+// checkDigest adds an error to the diagnostics of the entry's document, at the key sha256, if digest is neither empty
+// nor a SHA-256 digest: 64 hexadecimal digits in lower case. An empty digest is ignored, because decoding has already
+// reported it as missing. entry contains the nodes of the entry of the lock.
 func checkDigest(entry mappingNode, digest string) {
 	const size = 64
 	valid := len(digest) == size && strings.Trim(digest, "0123456789abcdef") == ""
@@ -108,8 +126,10 @@ func checkDigest(entry mappingNode, digest string) {
 	}
 }
 
-// checkLockedPath reports an error if the path of an entry of a lock is not that of a fetched file. An empty one was
-// reported as missing.
+// checkLockedPath adds an error to the diagnostics of the entry's document, at the key path, if name is not the
+// slash-separated path of a file below bin or src, such as "bin/linux/amd64/tofu". A path with a component "." or "..",
+// or with an empty one, is an error as well. An empty name is ignored, because decoding has already reported it as
+// missing. entry contains the nodes of the entry of the lock.
 func checkLockedPath(entry mappingNode, name string) {
 	top, _, below := strings.Cut(name, "/")
 	if name != "" && (!below || !fs.ValidPath(name) || !slices.Contains(FetchedDirs(), top)) {
@@ -118,7 +138,9 @@ func checkLockedPath(entry mappingNode, name string) {
 	}
 }
 
-// checkLock reports errors for the version of a decoded lock and for files that are listed twice.
+// checkLock adds errors to the diagnostics of the lock's document if the lock_version is not 1, and for each path in
+// lock.Files that an earlier entry already has. decoded contains the nodes of the lock, for the positions. A missing
+// version and empty paths are ignored, because decoding has already reported them.
 func checkLock(lock *Lock, decoded mappingNode) {
 	if decoded.nonEmpty("lock_version") && lock.Version != lockVersion {
 		decoded.document.failf(decoded.posOf("lock_version"), lockRule,
@@ -133,7 +155,10 @@ func checkLock(lock *Lock, decoded mappingNode) {
 	}
 }
 
-// NewLock returns a lock of fetched files, and of the files of a built pak with their hexadecimal SHA-256 digests.
+// NewLock returns a lock of the current version (1). The parameter fetched contains the files that the build fetched;
+// the lock has a copy of it, sorted by name, version and platform. digests maps the paths of the files of the built
+// pak, such as "bin/linux/amd64/tofu", to their SHA-256 digests in hexadecimal; the lock lists them sorted by path. The
+// values are not checked. Both parameters may be nil.
 func NewLock(fetched []FetchedFile, digests map[string]string) *Lock {
 	lock := &Lock{Version: lockVersion, Fetched: slices.Clone(fetched), Files: []LockedFile{}}
 	slices.SortStableFunc(lock.Fetched, func(a, b FetchedFile) int {
@@ -151,8 +176,9 @@ const lockHeading = `# SHA-256 digests of the files that pak build fetches, and 
 # service-adapter pak lock writes this file, and pak build rejects files with other digests.
 `
 
-// Encode returns the lock as YAML. The same lock has the same text, which ParseLock accepts. It returns an error if a
-// text cannot be written as YAML.
+// Encode returns the text of the lock as YAML, below a comment that explains the file. The same lock always has the
+// same text. ParseLock accepts the text if the values of the lock are valid and the text is not too large (see
+// parseDocument). The lock must not be nil. Encode returns nil and an error if the YAML library cannot encode a value.
 func (l *Lock) Encode() ([]byte, error) {
 	text, err := yamltree.Encode(l)
 	if err != nil {
@@ -161,9 +187,11 @@ func (l *Lock) Encode() ([]byte, error) {
 	return append([]byte(lockHeading), text...), nil
 }
 
-// Fetch returns the fetched file of an entry of terraform_binaries for a platform, or for SourceCode. If the lock has
-// several, it returns the one from the given location, or else the first. ok is false if there is none, or if the lock
-// is nil.
+// Fetch returns the fetched file that the lock records for an entry of terraform_binaries, by the entry's name and
+// version, and a platform: "OS/ARCH", or SourceCode for the entry's source code. from is the URL (without credentials
+// and query) or the local path from which the caller fetches the file. If the lock has several matching files, Fetch
+// returns the one with this location, or else the first; a single match is returned whatever its location. If no file
+// matches, or the lock is nil, Fetch returns the zero FetchedFile and false.
 func (l *Lock) Fetch(entry Binary, platform, from string) (file FetchedFile, ok bool) {
 	if l == nil {
 		return FetchedFile{}, false
@@ -182,8 +210,9 @@ func (l *Lock) Fetch(entry Binary, platform, from string) (file FetchedFile, ok 
 	return file, ok
 }
 
-// inDirs returns the entries of the files in directories of the built pak, by path. The directories are slash-separated
-// paths.
+// inDirs returns the lock's entries for files that are in the given directories of the built pak or their
+// subdirectories, by path. The directories are slash-separated paths relative to the root of the pak, without a slash
+// at the end, such as "bin/linux/amd64". The map is empty and not nil if there are none. The lock must not be nil.
 func (l *Lock) inDirs(dirs []string) map[string]LockedFile {
 	files := map[string]LockedFile{}
 	for _, file := range l.Files {

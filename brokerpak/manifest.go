@@ -21,8 +21,8 @@ var platforms = []string{ //nolint:gochecknoglobals // a constant table
 	"linux/arm", "linux/arm64", "openbsd/386", "openbsd/amd64", "solaris/amd64", "windows/386", "windows/amd64",
 }
 
-// Kind returns the kind of the binary, which is derived from its name: Tofu for "tofu", Provider for a name with the
-// prefix "terraform-provider-", and OtherBinary for any other name.
+// Kind returns the kind of the binary, which depends only on its name: Tofu for exactly "tofu", Provider for a name
+// with the prefix "terraform-provider-", and OtherBinary for any other name, also for "".
 func (b Binary) Kind() BinaryKind {
 	switch {
 	case b.Name == "tofu":
@@ -34,10 +34,12 @@ func (b Binary) Kind() BinaryKind {
 	}
 }
 
-// parseManifest parses and checks manifest.yml, including the rules of checkBinaries and checkUpgradePath, which
-// concern several keys, and reports its errors to diags. Unknown keys are errors, because other brokers reject them.
-// The file is the name for messages. The result contains the values that could be decoded; if the text is not a YAML
-// mapping, it is the zero Manifest.
+// parseManifest parses and checks the text of manifest.yml and adds all errors to diags; it returns what it could
+// decode even then. The parameter file is the name of the file in error messages; the file is not read. Errors are
+// invalid YAML, repeated keys, unknown keys, because other brokers reject them, missing required keys, values of the
+// wrong type or form, such as an unknown platform, a packversion other than 1, and violations of the rules of
+// checkBinaries and checkUpgradePath. Text after the first YAML document is a warning. If the text is empty, not valid
+// YAML or not a mapping, that is an error, and the result is the zero Manifest.
 func parseManifest(file, text string, diags *diag.List) Manifest {
 	var manifest Manifest
 	doc, root := parseDocument(file, text, diags)
@@ -58,8 +60,9 @@ func parseManifest(file, text string, diags *diag.List) Manifest {
 	return manifest
 }
 
-// manifestKeys returns the keys of manifest.yml. They are decoded into manifest, except terraform_upgrade_path, whose
-// steps are decoded into upgradePath to keep their positions.
+// manifestKeys returns descriptions of the keys of manifest.yml. Decoding a key stores its value in manifest and adds
+// errors to the diagnostics of d. The exception is terraform_upgrade_path, whose steps are appended to the parameter
+// upgradePath, which keeps their positions; the caller has to copy the versions to the manifest.
 func (d *document) manifestKeys(manifest *Manifest, upgradePath *[]Path) fields {
 	nonEmpty := schema{"type": "array", "minItems": 1}
 	return d.keys("", manifest, map[string]field{
@@ -90,8 +93,10 @@ func (d *document) manifestKeys(manifest *Manifest, upgradePath *[]Path) fields 
 	})
 }
 
-// platforms returns the field of the key platforms, a list that is appended to target. A platform that the format does
-// not allow, or that lacks os or arch, is reported as an error and stored all the same.
+// platforms returns the field of the key platforms, a list of platforms on which the pak runs; decoding appends them to
+// target. Decoding adds an error to the diagnostics of d for a platform that the format does not allow, or that lacks
+// os or arch, for an unknown key, and for an entry that is not a mapping. Such a platform is stored all the same. Null
+// is an empty list; any other value that is not a list is reported as an error.
 func (d *document) platforms(target *[]Platform) field {
 	return entries(d, "platforms", true, target, d.platformKeys, func(mapping mappingNode, platform *Platform) bool {
 		if mapping.nonEmpty("os") && mapping.nonEmpty("arch") && !slices.Contains(platforms, platform.String()) {
@@ -102,7 +107,9 @@ func (d *document) platforms(target *[]Platform) field {
 	})
 }
 
-// platformKeys returns the keys of an entry of platforms, which are decoded into platform.
+// platformKeys returns descriptions of the required keys os and arch of an entry of platforms. Decoding a key stores
+// any scalar in platform as text: the allowed values are only in the JSON Schemas of the keys, and the field of
+// platforms checks the combination. A list or mapping is reported as an error in the diagnostics of d and not stored.
 func (d *document) platformKeys(platform *Platform) fields {
 	var systems, architectures []any
 	for _, name := range platforms {
@@ -115,9 +122,13 @@ func (d *document) platformKeys(platform *Platform) fields {
 	})
 }
 
-// binaries returns the field of the key terraform_binaries, a list that is appended to target in the order of the file.
-// It also sets ProviderFQN of providers. A provider whose name has an invalid form is reported as an error and stored
-// with the ProviderFQN "". See checkBinaries for the other rules, which are checked later.
+// binaries returns the field of the key terraform_binaries, a list of programs that the pak contains; decoding appends
+// them to target in the order of the file, and sets ProviderFQN of providers (see providerFQN). Decoding adds errors to
+// the diagnostics of d for a provider whose key provider has the wrong form, which results in the ProviderFQN "", for
+// an entry without name or version, for unknown keys, for values of the wrong type, and for an entry that is not a
+// mapping. Such an entry is stored all the same. The form of the key provider of other programs is not checked. Null is
+// an empty list; any other value that is not a list is reported as an error. checkBinaries checks the versions and the
+// key default later.
 func (d *document) binaries(target *[]Binary) field {
 	keys := func(binary *Binary) fields {
 		return d.keys("", binary, map[string]field{
@@ -139,10 +150,14 @@ func (d *document) binaries(target *[]Binary) field {
 	})
 }
 
-// providerFQN returns HOST/NAMESPACE/TYPE of a provider. The parameter name is the name of the binary. The parameter
-// provider is [[HOSTNAME/]NAMESPACE/]TYPE; if it is "", the type is the name without "terraform-provider-". The default
-// host is registry.terraform.io, Terraform's registry, because published paks were written for it, and the default
-// namespace is hashicorp. If the form of provider is wrong, providerFQN reports an error at pos and returns "".
+// providerFQN returns the full name HOST/NAMESPACE/TYPE of a provider, such as
+// "registry.terraform.io/hashicorp/random". The parameter name is the name of the binary, such as
+// "terraform-provider-random". The parameter provider is the value of the key provider, [[HOSTNAME/]NAMESPACE/]TYPE; if
+// it is "", the type is the name without "terraform-provider-".
+//
+// The default host is registry.terraform.io, Terraform's registry, because published paks were written for it, and the
+// default namespace is hashicorp. If provider has more than three parts, or a part that is empty or "..", providerFQN
+// adds an error at pos to the diagnostics of d and returns "".
 func (d *document) providerFQN(pos diag.Pos, name, provider string) string {
 	const host, namespace = "registry.terraform.io", "hashicorp"
 	if provider == "" {
@@ -156,9 +171,10 @@ func (d *document) providerFQN(pos diag.Pos, name, provider string) string {
 	return strings.Join(append([]string{host, namespace}[:3-len(parts)], parts...), "/")
 }
 
-// paths returns the field of a list of files of the pak, which are appended to target with their positions. The label
-// is the key of the list for errors. An empty entry is reported as an error and stored all the same. Null is an empty
-// list; any other value that is not a list is reported as an error. Whether the files exist is not checked.
+// paths returns the field of a key whose value is a list of paths of files of the pak; decoding appends them to target
+// with their positions. The label is the name of the key in error messages. An empty entry, null, a list and a mapping
+// are reported as errors in the diagnostics of d and stored with the path "". Null in place of the list is an empty
+// list; any other value that is not a list is reported as an error. Decoding does not check whether the files exist.
 func (d *document) paths(label string, target *[]Path) field {
 	var names []string
 	f := d.texts(label, &names)
@@ -175,9 +191,11 @@ func (d *document) paths(label string, target *[]Path) field {
 	return f
 }
 
-// upgradePath returns the field of the key terraform_upgrade_path, a list that is appended to target. The versions are
-// stored as Path.Name, and a missing one, which is reported as an error, as "". See checkUpgradePath for the other
-// rules.
+// upgradePath returns the field of the key terraform_upgrade_path, a list of mappings with the key version; decoding
+// appends them to target in the order of the file. Name of each Path is a version of OpenTofu and not a path, and Pos
+// is the position of the version. Decoding adds errors to the diagnostics of d for a missing or empty version, which is
+// stored as "", for an unknown key, and for an entry that is not a mapping. Null is an empty list; any other value that
+// is not a list is reported as an error. checkUpgradePath checks the versions later.
 func (d *document) upgradePath(target *[]Path) field {
 	keys := func(step *Path) fields {
 		return fields{{"version", "The version of OpenTofu.", required(d.text("version", &step.Name))}}
@@ -188,10 +206,12 @@ func (d *document) upgradePath(target *[]Path) field {
 	})
 }
 
-// checkBinaries adds errors to diags for versions of OpenTofu and providers that are invalid, an OpenTofu version that
-// is listed twice, a default mark on another binary, and an OpenTofu that is missing as the default or wrongly marked
-// as it; see checkDefaultTofu. Such errors concern several entries, or depend on the kind of the binary. A list without
-// OpenTofu is allowed.
+// checkBinaries checks the rules that concern several entries of terraform_binaries, or that depend on the kind of a
+// binary, and adds an error to diags for each violation: a version of OpenTofu or a provider that is not a version such
+// as 1.2.3, a version of OpenTofu that is listed twice, and a default mark on a binary that is not OpenTofu. If the
+// list has several entries for OpenTofu, exactly the highest must be marked as the default. A list without OpenTofu is
+// allowed. An empty version is not reported as invalid, but two entries for OpenTofu with an empty version count as a
+// repetition.
 func checkBinaries(binaries []Binary, diags *diag.List) {
 	var tofus, defaults []Binary
 	seen := map[string]bool{}
@@ -220,9 +240,10 @@ func checkBinaries(binaries []Binary, diags *diag.List) {
 	checkDefaultTofu(tofus, defaults, diags)
 }
 
-// checkDefaultTofu adds an error to diags unless exactly one OpenTofu is marked as the default and no other has a
-// higher version. A single OpenTofu needs no mark, and neither does an empty list. The defaults are those of tofus that
-// are marked.
+// checkDefaultTofu adds an error to diags unless exactly one entry for OpenTofu is marked as the default and no other
+// has a higher version. It adds at most one error. tofus are all entries for OpenTofu in terraform_binaries, and
+// defaults those of them with the mark. If there are fewer than two entries, checkDefaultTofu adds no error, whether
+// the entry is marked or not. Versions that are invalid are neither higher nor lower than others.
 func checkDefaultTofu(tofus, defaults []Binary, diags *diag.List) {
 	if len(tofus) < 2 {
 		return
@@ -247,9 +268,15 @@ func checkDefaultTofu(tofus, defaults []Binary, diags *diag.List) {
 	}
 }
 
-// checkUpgradePath adds errors to diags unless the versions of the upgrade path ascend, each is a bundled OpenTofu, and
-// the last one is marked as the default, which it must be even if it is the only one. A version that is invalid is an
-// error as well, and steps without a version are ignored. An empty path is allowed.
+// checkUpgradePath checks the steps of terraform_upgrade_path, whose Name is a version of OpenTofu, against the entries
+// of terraform_binaries. It adds an error to diags for each step:
+//   - that is not a version;
+//   - that is not higher than the previous step that is a version;
+//   - for which no OpenTofu of the pak has exactly this text as its version;
+//   - that is the last one, if its OpenTofu is not marked as the default, even if it is the only OpenTofu.
+//
+// Steps without a version are skipped, because decoding has already reported them. If the last step has no valid
+// version, no step is compared with the default. An empty path is allowed.
 func checkUpgradePath(path []Path, binaries []Binary, diags *diag.List) {
 	previous := "0.0.0"
 	for i, step := range path {
@@ -274,7 +301,9 @@ func checkUpgradePath(path []Path, binaries []Binary, diags *diag.List) {
 	}
 }
 
-// olderThan reports whether version a is lower than version b. It returns false if one of them is not a version.
+// olderThan reports whether version a, such as "1.9.0", is lower than version b. Numbers are compared as numbers, so
+// 1.9 is lower than 1.10, and a pre-release such as 1.9.0-rc1 is lower than its release. The result is false if the
+// versions are equal, or if one of them is not a version.
 func olderThan(a, b string) bool {
 	va, errA := version.NewVersion(a)
 	vb, errB := version.NewVersion(b)

@@ -31,7 +31,9 @@ const manifestName = "manifest.yml"
 // definitions with embedded images have some hundred. The limit keeps a crafted zip from exhausting the memory.
 const maxTextFile = 4 << 20
 
-// A Pak is an opened brokerpak. It is read-only and safe for concurrent use. The caller must close it.
+// A Pak is an opened brokerpak, which is a directory or a zip file with a manifest, service definitions and, if it is
+// built, binaries. Open or Inspect returns it with the manifest and the definitions already parsed. It is read-only and
+// safe for concurrent use. The caller must close it with Close. The zero Pak cannot be used.
 type Pak struct {
 	// Path is the file or directory name that was passed to Open or Inspect.
 	Path string
@@ -48,12 +50,15 @@ type Pak struct {
 	closer  io.Closer   // the zip file; nil if the pak is a directory
 }
 
-// Open opens a pak, which is a directory or a zip file, and parses its manifest and service definitions. Of a zip,
-// only the central directory and these files are read.
+// Open opens a pak and parses its manifest and service definitions. name is the path of a directory or of a zip file,
+// absolute or relative to the working directory. Of a zip, only the central directory, the manifest, the definitions,
+// and the OpenTofu files and other texts to which the definitions refer are read. The caller must close the returned
+// Pak.
 //
-// If the files can be read but their content is invalid, the error is a diag.Errors with every error that was
-// detected. Other errors mean that the zip or its manifest cannot be read, or that the zip is rejected as unsafe. The
-// caller must close the returned Pak, which is nil if there is an error.
+// If Open returns an error, the Pak is nil. The error is a diag.Errors with every error that was detected if the
+// content of the manifest or of a definition is invalid, or if a file to which one of them refers is missing or cannot
+// be read. Any other error means that name or its manifest.yml does not exist or cannot be read, or that the file is
+// not a zip or is rejected as unsafe.
 func Open(name string) (*Pak, error) {
 	pak, diags, err := Inspect(name)
 	if err != nil {
@@ -66,10 +71,11 @@ func Open(name string) (*Pak, error) {
 	return pak, nil
 }
 
-// Inspect opens a pak like Open, but also returns a pak whose files have invalid content: the part of it that could be
-// parsed, and all diagnostics, including those in Pak.Warnings. The returned error is non-nil only if the zip or its
-// manifest does not exist or cannot be read, or if the zip is rejected as unsafe; the pak and the list are nil then.
-// The caller must close the returned Pak.
+// Inspect opens a pak like Open, but accepts invalid content: it returns the part of the pak that could be parsed, and
+// a list of all diagnostics, both errors and the warnings that are also in Pak.Warnings. name is the path of a
+// directory or of a zip file, absolute or relative to the working directory. A definition that cannot be read is only a
+// diagnostic. Inspect returns an error, and nil for the pak and the list, if name or its manifest.yml does not exist or
+// cannot be read, or if the file is not a zip or is rejected as unsafe. The caller must close the returned Pak.
 func Inspect(name string) (*Pak, *diag.List, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -89,8 +95,9 @@ func Inspect(name string) (*Pak, *diag.List, error) {
 	return pak, diags, err
 }
 
-// Close closes the zip file of the pak and returns the error of closing it. A second call returns an error. Files that
-// were obtained from the pak cannot be read afterwards. Close does nothing for a directory.
+// Close closes the zip file of the pak and returns the error of closing it; a second call returns an error. Afterwards
+// no file of the zip can be read, not even one that was opened with Files before. For a pak that is a directory, Close
+// does nothing and returns nil.
 func (p *Pak) Close() error {
 	if p.closer == nil {
 		return nil
@@ -98,10 +105,12 @@ func (p *Pak) Close() error {
 	return p.closer.Close()
 }
 
-// IsZip reports whether the pak is a zip, whose binaries must be unpacked before they can be executed.
+// IsZip reports whether the pak was opened from a zip file, whose binaries must be unpacked before they can be
+// executed. It returns false for a directory.
 func (p *Pak) IsZip() bool { return p.archive != nil }
 
-// Service returns the first service with the given name, or nil if the pak has none.
+// Service returns the first service whose definition has exactly this name, or nil if the pak has none. The result is
+// the element of p.Services, not a copy.
 func (p *Pak) Service(name string) *Service {
 	for _, service := range p.Services {
 		if service.Name == name {
@@ -111,14 +120,16 @@ func (p *Pak) Service(name string) *Service {
 	return nil
 }
 
-// ServiceNames returns the names of the services, in the order of the manifest.
+// ServiceNames returns the names of the services, in the order of the manifest. It returns nil if the pak has none. The
+// name of a definition without a name, which only a Pak from Inspect can have, is "".
 func (p *Pak) ServiceNames() []string {
 	return value.Convert(p.Services, func(s *Service) string { return s.Name })
 }
 
-// load parses the manifest and the service definitions of a pak whose files and Path are already set, and returns the
-// same pak with all diagnostics. It returns an error, which names the pak, only if manifest.yml cannot be read. The pak
-// is then nil and is not closed. A definition that cannot be read is reported as a diagnostic.
+// load reads and parses the manifest and the service definitions of the pak p, whose fields Path and files, and archive
+// for a zip, must be set. It sets the other exported fields of p and returns p with all diagnostics: errors and
+// warnings. An invalid manifest or definition, and a definition that cannot be read, are only diagnostics. load returns
+// an error, which names the pak, and a nil pak and list, if manifest.yml cannot be read. It does not close p then.
 func load(p *Pak) (*Pak, *diag.List, error) {
 	text, err := p.readText(manifestName)
 	if err != nil {
@@ -144,13 +155,15 @@ func load(p *Pak) (*Pak, *diag.List, error) {
 	return p, diags, nil
 }
 
-// Files returns the files of the pak as a file system, which can be used until Close. Paths are relative to the pak's
-// root directory.
+// Files returns the files of the pak as a read-only file system. Paths are slash-separated and relative to the pak's
+// root directory, such as "bin/linux/amd64/tofu". After Close, the files of a zip cannot be read.
 func (p *Pak) Files() fs.FS { return p.files }
 
-// readText returns the content of a text file of the pak. The name is relative to the pak's root and may contain "."
-// and "..", but must not lead outside of the pak. readText returns an error if it does, or if the file does not exist,
-// is not a regular file, is larger than maxTextFile or cannot be read.
+// readText returns the content of a text file of the pak. name is the path of the file relative to the pak's root and
+// may contain "." and "..". A symbolic link in a directory is followed, even if it leads outside of the pak. readText
+// returns an error if the path is absolute or leads outside of the pak by "..", or if the file does not exist (which
+// errors.Is recognises as fs.ErrNotExist), is not a regular file, is larger than 4 MB (maxTextFile) or cannot be read.
+// Some of these errors do not name the file.
 func (p *Pak) readText(name string) (string, error) {
 	clean := path.Clean(filepath.ToSlash(name))
 	if !fs.ValidPath(clean) {
@@ -178,8 +191,9 @@ func (p *Pak) readText(name string) (string, error) {
 	return string(data), nil
 }
 
-// Display returns the name of a file of the pak for messages: "redis/redis.yml" for a directory, or
-// "redis.brokerpak!/redis.yml" for a zip.
+// Display returns the name of a file of the pak for messages. The parameter name is the path of the file relative to
+// the pak's root; the file does not have to exist. The result begins with the path with which the pak was opened: it is
+// "redis/redis.yml" for the directory redis, and "redis.brokerpak!/redis.yml" for a zip.
 func (p *Pak) Display(name string) string {
 	if p.IsZip() {
 		return p.Path + "!/" + path.Clean(filepath.ToSlash(name))
@@ -187,8 +201,9 @@ func (p *Pak) Display(name string) string {
 	return filepath.Join(p.Path, name)
 }
 
-// withoutPath returns the text of a file system error without operation and path, for messages that already contain the
-// path. For other errors it returns the whole text.
+// withoutPath returns the text of a file system error, which must not be nil, without operation and path, for messages
+// that already contain the path: "permission denied" for the error "open a.yml: permission denied". If err does not
+// wrap a *fs.PathError, the result is its whole text.
 func withoutPath(err error) string {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
@@ -197,9 +212,10 @@ func withoutPath(err error) string {
 	return err.Error()
 }
 
-// checkUnique adds errors to diags for services with the same name or id, and for plans of any service with the same
-// id, because the platform identifies them by it. The error is at the later one and names the position of the first.
-// Empty names and ids are ignored; they are reported elsewhere.
+// checkUnique adds errors to diags for services with the same name or the same id, and for plans with the same id,
+// whether they belong to one service or to several, because the platform identifies services and plans by them. The
+// error is at the later service or plan and names the position of the first. Empty names and ids are ignored, because
+// decoding has reported them. Plan names are not compared.
 func checkUnique(services []*Service, diags *diag.List) {
 	seen := map[string]diag.Pos{}
 	unique := func(label, key string, pos diag.Pos) {

@@ -9,9 +9,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// checkBosh adds errors to diags for violations of the rules for provision.bosh that concern several parts of the
-// definition: the names of inputs, expressions that read the previous deployment, carry_over, references, plan_defaults
-// and secrets. It does nothing for a service without this section.
+// checkBosh adds errors to diags for violations of the rules for a service with the section provision.bosh that concern
+// several parts of the definition: names of inputs, expressions that read the previous deployment, carry_over,
+// references, plan_defaults and secrets. It does nothing for a service without this section.
 func checkBosh(service *Service, diags *diag.List) {
 	bosh := service.Provision.Bosh
 	if bosh == nil {
@@ -25,8 +25,8 @@ func checkBosh(service *Service, diags *diag.List) {
 	checkSecrets(&service.Provision, diags)
 }
 
-// checkInputNames adds errors to diags for input names that contain a dot, because BOSH interprets ((a.b)) in a
-// manifest as the key b of a variable a.
+// checkInputNames adds an error to diags for each declared input of the action whose name contains a dot, at the
+// position of the input. BOSH interprets ((a.b)) in a manifest as the key b of a variable a.
 func checkInputNames(action *Action, diags *diag.List) {
 	for name, pos := range action.inputs() {
 		if strings.Contains(name, ".") {
@@ -37,10 +37,10 @@ func checkInputNames(action *Action, diags *diag.List) {
 	}
 }
 
-// checkPrevious adds errors to diags for expressions of the provision and bind actions that read the current
-// deployment, except in the checks and the update block of provision.bosh. The value of such an expression would differ
-// between the deployment and the broker's later check for pending changes, so that the instance would always have
-// pending changes.
+// checkPrevious adds errors to diags for expressions of the provision and bind sections that read the deployment as it
+// was before the request (see Previous), except in the checks and the update block of provision.bosh. The value of such
+// an expression would differ between the deployment and the broker's later check for pending changes, so that the
+// instance would always have pending changes. A bind section must not contain such expressions at all.
 func checkPrevious(service *Service, diags *diag.List) {
 	isRule := func(expression Expression) bool { return expression.Rule }
 	expressions := slices.Concat(slices.DeleteFunc(service.Provision.Expressions(), isRule), service.Bind.Expressions())
@@ -53,9 +53,10 @@ func checkPrevious(service *Service, diags *diag.List) {
 	}
 }
 
-// Previous returns the variables and functions of an expression that read the current deployment: those whose names
-// begin with "previous." or "previous_plan.". Variables come first, each kind in the order of the text and with
-// repetitions. The result is empty if there are none. The template must not be nil.
+// Previous returns the variables and functions in an expression that read the deployment as it was before the request:
+// those whose names begin with "previous." or "previous_plan.". A function is returned as a Reference with its name and
+// position. Variables come first, each kind in the order of the text and with repetitions. The result is empty if there
+// are none. The template must not be nil.
 func Previous(template *expr.Template) []expr.Reference {
 	calls := value.Convert(template.Calls(), func(call expr.Call) expr.Reference {
 		return expr.Reference{Name: call.Name, Pos: call.Pos}
@@ -69,9 +70,9 @@ func Previous(template *expr.Template) []expr.Reference {
 // UAAClient is the prefix of the names of the UAA client's fields, in expressions and in carry_over.
 const UAAClient = "uaa_client."
 
-// checkCarryOver adds errors to diags for entries of carry_over that are not named after an input, secret, reference or
-// field of the UAA client, and for paths that are not absolute. Every name that begins with UAAClient counts as such a
-// field. The action must have a bosh section.
+// checkCarryOver adds errors to diags for entries of carry_over, which map names to paths in a manifest of another
+// adapter. It reports a name that is not that of a declared input, a secret or a reference and does not begin with
+// UAAClient ("uaa_client."), and a path that does not begin with "/". The action must have a bosh section.
 func checkCarryOver(action *Action, diags *diag.List) {
 	references := value.Convert(action.Bosh.References, func(r Reference) string { return r.Name })
 	declared := slices.Concat(action.InputNames(), action.Bosh.secretNames(), references)
@@ -89,9 +90,10 @@ func checkCarryOver(action *Action, diags *diag.List) {
 	}
 }
 
-// checkReferences adds errors to diags for references with an invalid name, or with the name of an input, secret or
-// other reference: ((name)) in the manifest would be replaced by the reference, which would hide the other. The action
-// must have a bosh section.
+// checkReferences adds errors to diags for entries of provision.bosh.references with an invalid name, or with the name
+// of an input, a secret or an earlier reference: ((name)) in the manifest is replaced by the reference, which would
+// hide the other. A valid name consists of letters, digits, underscores and hyphens, and neither begins nor ends with a
+// hyphen. The action must have a bosh section.
 func checkReferences(action *Action, diags *diag.List) {
 	taken := slices.Concat(action.InputNames(), action.Bosh.secretNames())
 	for _, reference := range action.Bosh.References {
@@ -107,8 +109,8 @@ func checkReferences(action *Action, diags *diag.List) {
 	}
 }
 
-// checkPlanDefaults adds errors to diags for names in plan_defaults that are not user inputs. The action must have a
-// bosh section.
+// checkPlanDefaults adds an error to diags for each name in provision.bosh.plan_defaults that is not the name of a user
+// input of the action. The position of the error is that of the bosh section. The action must have a bosh section.
 func checkPlanDefaults(action *Action, diags *diag.List) {
 	inputs := Names(action.UserInputs)
 	for _, name := range action.Bosh.PlanDefaults {
@@ -119,16 +121,19 @@ func checkPlanDefaults(action *Action, diags *diag.List) {
 	}
 }
 
-// PlanOwned reports whether a user cannot set the named input because the properties of the plan contain it, even with
-// the value nil. An input that is listed under plan_defaults is not owned by the plan.
+// PlanOwned reports whether a user cannot set the input with this name, because the plan sets it. That is so if
+// properties, the properties of the plan by name, contain the name, even with the value nil, and
+// provision.bosh.plan_defaults of the action does not list it. properties may be nil. PlanOwned does not check whether
+// such an input exists.
 func (a *Action) PlanOwned(properties map[string]any, name string) bool {
 	_, set := properties[name]
 	return set && (a.Bosh == nil || !slices.Contains(a.Bosh.PlanDefaults, name))
 }
 
-// readsVariable reports whether a reference reads a variable, a part of it, or a map that contains it. The name of the
-// variable may contain dots, because it may be a key of a map: a reference a["b"] reads the variable a.b, and a
-// reference a or a[...] with a computed key counts as reading it.
+// readsVariable reports whether a reference in an expression reads a variable, a part of it, or a map that contains it.
+// variable is the full name of the variable, such as "a.b" for the key b of the map a. It is read by the references
+// a.b, a.b.c, a["b"], a, which reads the whole map, and a[...] with a computed key, which may read it. The reference
+// a["c"] does not read it.
 func readsVariable(reference expr.Reference, variable string) bool {
 	if reference.Name == variable || strings.HasPrefix(reference.Name, variable+".") {
 		return true

@@ -14,13 +14,15 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Verify compares files of a built pak with the digests in the lock of the pak, and reads them completely. files are
-// those of the pak, or an unpacked copy. If platform is not nil, only the binaries of this platform are compared.
-// Verify does nothing if the pak has no lock, because an earlier version of this program built it, or if the pak has no
-// binaries for the platform.
+// Verify compares files of a built pak with the SHA-256 digests in the lock of the pak, which requires reading them
+// completely. The parameter files contains the files of the pak, or an unpacked copy of them. If platform is nil, all
+// files below bin and src are compared, otherwise only those below bin/OS/ARCH of the platform. Verify returns nil if
+// the pak has no lock, because it is the source of a pak or an earlier version of this program built it. It also
+// returns nil, without reading the lock, if a platform is set and files has no directory for it.
 //
-// It returns an error, which names the pak and the files, if a file is missing, has another digest, or is not in the
-// lock. It also returns an error if the lock is invalid, if a file cannot be read, or if ctx ends.
+// Verify returns one error that names the pak and up to ten files if a file is missing, has another digest, or is not
+// in the lock. It also returns an error if the lock is invalid or cannot be read, if a file cannot be read, or if ctx
+// ends.
 func (p *Pak) Verify(ctx context.Context, files fs.FS, platform *Platform) error {
 	dirs := FetchedDirs()
 	if platform != nil {
@@ -45,7 +47,9 @@ func (p *Pak) Verify(ctx context.Context, files fs.FS, platform *Platform) error
 	return nil
 }
 
-// summarize returns a list for a message, of which it shows at most ten elements.
+// summarize returns texts as a list for a message, in their order and separated by semicolons. Of more than ten texts
+// it contains the first ten, followed by the number of the others, as in "; and 5 more". It returns "" for an empty
+// list.
 func summarize(texts []string) string {
 	const shown = 10
 	if len(texts) > shown {
@@ -54,7 +58,10 @@ func summarize(texts []string) string {
 	return strings.Join(texts, "; ")
 }
 
-// A Difference is a file that differs from the lock.
+// A Difference is a file of a built pak that differs from the pak's lock: it has another SHA-256 digest, is missing, or
+// is not in the lock. It contains the path of the file in the pak and the two digests in hexadecimal; Locked is "" if
+// the lock does not list the file, and Actual is "" if the file does not exist. Pos is the position of the file in the
+// lock, and zero if the lock does not list it.
 type Difference struct {
 	// Path is the path of the file in the pak.
 	Path string
@@ -66,7 +73,8 @@ type Difference struct {
 	Pos diag.Pos
 }
 
-// String returns the difference as a clause with both digests.
+// String returns the difference as a clause that names the file and its digests, such as "bin/a (sha256:…) is not in
+// the lock", "bin/a (sha256:…) is missing" or "bin/a has the digest sha256:…, not sha256:…".
 func (d Difference) String() string {
 	switch {
 	case d.Locked == "":
@@ -78,8 +86,13 @@ func (d Difference) String() string {
 	}
 }
 
-// Differences returns the files in directories of the built pak that differ from the lock, sorted by path. actual maps
-// the paths of the existing files in these directories to their digests.
+// Differences compares digests of files of the built pak with the lock, and returns the files that differ, sorted by
+// path: files with another digest, files that the lock does not list, and files of the lock that do not exist. It
+// returns nil if there are none. actual maps the slash-separated paths of the existing files, such as
+// "bin/linux/amd64/tofu", to their SHA-256 digests in hexadecimal; Digests returns such a map. dirs are the
+// directories, such as "bin", to which the comparison of the lock's entries is limited. A file in actual that is not in
+// one of dirs counts as missing from the lock, so that without dirs every file in actual is a difference. The lock must
+// not be nil.
 func (l *Lock) Differences(actual map[string]string, dirs ...string) []Difference {
 	locked := l.inDirs(dirs)
 	var differences []Difference

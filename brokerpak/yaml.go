@@ -13,8 +13,9 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// A document decodes one YAML file node by node. Decoding continues after an error, so that one run reports every
-// error with its position.
+// A document decodes one YAML file of a pak node by node and adds the errors to a list of diagnostics. Decoding
+// continues after an error, so that one run reports every error with its position. parseDocument creates a document.
+// The zero document can only describe keys, for JSON Schemas and documentation; it cannot decode a node.
 type document struct {
 	file       string
 	lines      []string
@@ -22,16 +23,17 @@ type document struct {
 	typeErrors map[diag.Pos]bool // the positions at which a value of the wrong type was reported
 }
 
-// A mappingNode is a decoded YAML mapping, with the nodes of those of its keys that the format defines. It answers
-// whether a key was set and at which position, for checks after decoding.
+// A mappingNode is a decoded YAML mapping with the nodes of its values, for checks after decoding: its methods report
+// whether a key is present and return the position of its value. It contains only keys that the format defines. It has
+// no keys if the node was not a mapping.
 type mappingNode struct {
 	document *document
 	pos      diag.Pos // of the mapping
 	values   map[string]*yaml.Node
 }
 
-// posOf returns the position of the value of a key. If the mapping does not have the key, it returns the position of
-// the mapping.
+// posOf returns the position of the value of a key, even if the value is null. If the mapping does not have the key, or
+// if the format does not define the key, posOf returns the position of the mapping.
 func (m mappingNode) posOf(key string) diag.Pos {
 	if node := m.values[key]; node != nil {
 		return m.document.pos(node)
@@ -39,14 +41,15 @@ func (m mappingNode) posOf(key string) diag.Pos {
 	return m.pos
 }
 
-// has reports whether the mapping has the key with a value other than null.
+// has reports whether the mapping has the key with a value other than null. It returns false for a key that the format
+// does not define.
 func (m mappingNode) has(key string) bool {
 	node := m.values[key]
 	return node != nil && !yamltree.IsNull(node)
 }
 
-// nonEmpty reports whether the mapping has the key with a value other than null, an empty string and an empty list.
-// An empty mapping counts as a value.
+// nonEmpty reports whether the mapping has the key with a value other than null, an empty string and an empty list. An
+// empty mapping counts as a value. It returns false for a key that the format does not define.
 func (m mappingNode) nonEmpty(key string) bool {
 	node := m.values[key]
 	return m.has(key) && (node.Kind == yaml.MappingNode || node.Value != "" || len(node.Content) > 0)
@@ -56,10 +59,15 @@ func (m mappingNode) nonEmpty(key string) bool {
 // is the line at which the faulty construct begins, or the one before.
 var libraryPrefix = regexp.MustCompile(`^yaml: (line \d+: )?`)
 
-// parseDocument parses the first YAML document of a file and returns a decoder for it and the root node. The decoder is
-// never nil and reports to diags; file is the name for messages. Further documents are reported as a warning, because
-// other brokers ignore them. The root is nil if the text is empty or not valid YAML, or if its aliases expand to an
-// excessively large tree. parseDocument has then reported the reason as an error.
+// parseDocument parses the first YAML document of a file and returns a decoder for it and the root node, in which
+// aliases and merge keys are resolved. text is the content of the file, and file its name in positions; the file is not
+// read. The decoder is never nil and adds its errors to diags.
+//
+// The root is nil, and parseDocument adds an error to diags, if the text is empty or has only comments, is not valid
+// YAML, is nested too deeply (200 levels), or has too many nodes (200,000) after aliases are resolved. Other errors do
+// not prevent a root: of a repeated key, the first value stays in it, and keys that are not scalars, merged values that
+// are not mappings and merged keys that are not strings are left out. Further text after the first document, unless it
+// is null, is a warning, because other brokers ignore it.
 func parseDocument(file, text string, diags *diag.List) (*document, *yaml.Node) {
 	doc := &document{file: file, lines: strings.Split(text, "\n"), diags: diags, typeErrors: map[diag.Pos]bool{}}
 	root, second := parseYAML(text, "the file is empty", func(line, column int, rule, message string) {
@@ -72,11 +80,16 @@ func parseDocument(file, text string, diags *diag.List) (*document, *yaml.Node) 
 	return doc, root
 }
 
-// parseYAML returns the root of the first YAML document of a text, with aliases and merge keys resolved, and the
-// unresolved root of the second one, which is nil if the text has only one, and an empty string node if the rest of the
-// text is not valid YAML. It calls report for every error, with line and column counted from 1 and 0 where they are not
-// known. The root is nil if the text is not valid YAML, if its aliases expand to an excessively large tree, or if the
-// text is empty; the parameter empty is the message for the last case.
+// parseYAML parses a text and returns the roots of its first and second YAML document. In the first, aliases and merge
+// keys are resolved; the second is as written, nil if the text has only one document, and an empty string node if the
+// rest of the text is not valid YAML.
+//
+// parseYAML calls report for every error in the first document, with line and column counted from 1, or 0 if they are
+// not known, and the rule that the error violates, such as "yaml-syntax". Both roots are nil if the text is not valid
+// YAML, if it contains no document, which is reported with the parameter empty as the message, or if it is nested too
+// deeply (200 levels) or has too many nodes (200,000) after aliases are resolved. Other errors are a repeated key, of
+// which the first value stays in the root, and keys that are not scalars, merged values that are not mappings and
+// merged keys that are not strings, which are left out.
 func parseYAML(text, empty string, report func(line, column int, rule, message string)) (root, second *yaml.Node) {
 	first, second, err := yamltree.Read(text)
 	if err != nil {
@@ -97,9 +110,10 @@ func parseYAML(text, empty string, report func(line, column int, rule, message s
 	return root, second
 }
 
-// syntaxError locates err, an error of the YAML library for a text with these lines, and returns its line, counted from
-// 1, and a message. The line is the last one of the shortest prefix of the text that causes the same error, found by
-// bisection. It is 0 if the error does not come from the parser, or if the text is very long.
+// syntaxError determines where the YAML library failed and returns the line, counted from 1, and a message that begins
+// with "not valid YAML: ". lines are the lines of the text, and err is the error of the library, which must not be nil.
+// syntaxError finds the line by bisection: it is the last one of the shortest prefix of the text that causes the same
+// error. The line is 0 if err does not come from the parser of the library, or if the text has more than 50,000 lines.
 func syntaxError(lines []string, err error) (line int, message string) {
 	prefix := libraryPrefix.FindString(err.Error())
 	const maxLines = 50_000 // each step of the bisection parses the text again
@@ -120,20 +134,23 @@ func syntaxError(lines []string, err error) (line int, message string) {
 	return high, "not valid YAML: " + strings.TrimPrefix(err.Error(), prefix)
 }
 
-// pos returns the position of a node in the file.
+// pos returns the position of a node, which must not be nil: the name of the document's file, and the line and column
+// of the node, counted from 1.
 func (d *document) pos(node *yaml.Node) diag.Pos {
 	return diag.Pos{File: d.file, Line: node.Line, Column: node.Column}
 }
 
-// errorf adds an error at the position of a node to the diagnostics. See failf for rule, format and args, and for
-// errors that are left out.
+// errorf adds an error at the position of a node to the diagnostics of d, unless an error of the rule "type" was
+// already added at that position; see failf. rule is the name of the violated rule, such as "required". The message is
+// formatted as by fmt.Sprintf.
 func (d *document) errorf(node *yaml.Node, rule, format string, args ...any) {
 	d.failf(d.pos(node), rule, format, args...)
 }
 
-// failf adds an error at a position to the diagnostics, unless an error of the rule "type" was already reported there:
-// a value of the wrong type would otherwise also be reported as missing or invalid. rule is the name of the violated
-// rule in the diagnostic; format and args are those of fmt.Sprintf.
+// failf adds an error at a position to the diagnostics of d. It does nothing if an error of the rule "type" was already
+// added at the same position, because a value of the wrong type would otherwise also be reported as missing or invalid.
+// rule is the name of the violated rule, such as "required", or "type" for a value of the wrong type. The message is
+// formatted as by fmt.Sprintf; a diag.Hint among args becomes the hint of the diagnostic.
 func (d *document) failf(pos diag.Pos, rule, format string, args ...any) {
 	if d.typeErrors[pos] {
 		return
@@ -142,8 +159,9 @@ func (d *document) failf(pos diag.Pos, rule, format string, args ...any) {
 	d.diags.Errorf(pos, rule, format, args...)
 }
 
-// pairs returns a sequence of the keys and values of a mapping. A node of any other kind has none; pairs itself, before
-// the sequence is used, reports it as an error, except null. The parameter label names the node in the error.
+// pairs returns a sequence of the nodes of the keys and values of a YAML mapping, in the order of the file. A node of
+// any other kind has none. It is an error unless it is null: pairs adds it to the diagnostics of d at once, even if the
+// sequence is never used. The label names the node in the message.
 func (d *document) pairs(node *yaml.Node, label string) iter.Seq2[*yaml.Node, *yaml.Node] {
 	if node.Kind != yaml.MappingNode && !yamltree.IsNull(node) {
 		d.errorf(node, "type", "%s must be a mapping, not %s", label, yamltree.Kind(node))
@@ -151,8 +169,8 @@ func (d *document) pairs(node *yaml.Node, label string) iter.Seq2[*yaml.Node, *y
 	return yamltree.Pairs(node)
 }
 
-// sequence calls item for each element of a list. A node of any other kind is reported as an error, except null,
-// which is an empty list. The parameter label names the node in the error.
+// sequence calls item for each element of a YAML list, in its order. Null is an empty list. A node of any other kind is
+// added as an error to the diagnostics of d, and item is not called. The label names the node in the message.
 func (d *document) sequence(node *yaml.Node, label string, item func(node *yaml.Node)) {
 	if yamltree.IsNull(node) {
 		return

@@ -13,17 +13,19 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Cast converts the result of an expression to a JSON type:
+// Cast converts v, the result of an expression, to a JSON type, whose name is typ:
 //
 //   - "string": the text of a scalar: "1" for true and "0" for false.
 //   - "integer": int64. The empty text is 0, a decimal part is dropped, and "0x1f" and "017" are parsed as in Go.
 //   - "number": int64 or uint64 if the value is an integer of 64 bits, else float64. The empty text is 0.
-//   - "boolean": the text of the scalar must be one that strconv.ParseBool accepts.
-//   - "object" and "array": a text must be JSON.
+//   - "boolean": the text of the scalar must be one that strconv.ParseBool accepts, such as "1" or "false".
+//   - "object" and "array": a map or a list, respectively. A text must be JSON of one.
 //   - "": no conversion.
 //
-// A nil value and, for "object" and "array", the text "null" become nil. Cast returns an error if the value cannot be
-// converted or the type is unknown. The error does not contain the value, which may be secret.
+// A scalar is converted by way of its text, so that true becomes the integer 1. A nil value, whatever the type is, and
+// the text "null" for "object" and "array" become nil. Cast returns nil and an error if the value cannot be converted,
+// for example a list to "string", or if the type is unknown. The error contains no scalar of the value, which may be
+// secret, but may contain keys of a map.
 func Cast(v any, typ string) (any, error) {
 	if typ == "" || v == nil {
 		return v, nil
@@ -35,8 +37,9 @@ func Cast(v any, typ string) (any, error) {
 	return cast, nil
 }
 
-// castTo implements Cast for a value that is not nil and a type that is not "". The errors name neither the value nor
-// the type to which it is converted.
+// castTo converts a value to a JSON type as Cast does. The value must not be nil, and the type must not be "". castTo
+// returns nil and an error if the value cannot be converted or the type is unknown. The error contains no scalar of the
+// value, but may contain keys of a map.
 func castTo(v any, typ string) (any, error) {
 	switch typ {
 	case "object":
@@ -73,9 +76,10 @@ func castTo(v any, typ string) (any, error) {
 // decimal matches a number with a decimal point. Its groups are the sign and the digits before the point.
 var decimal = regexp.MustCompile(`^([-+]?)([0-9]*)\.[0-9]*$`)
 
-// integer parses a text as an int64, in the syntax of Go: "0x1f" is hexadecimal and "017" octal. The empty text is 0,
-// and a decimal part is dropped. It returns an error, which does not contain the text, if that is not an integer or
-// does not fit into 64 bits.
+// integer parses a text as an int64, in the syntax of Go for integers: "0x1f" is hexadecimal and "017" octal. The empty
+// text is 0. A decimal point and the decimal digits after it, as in "-1.9" or "1.", are dropped without rounding, and
+// no digits before the point mean 0. integer returns an error if the text is not an integer in this sense, such as
+// "1e3" or " 1", or does not fit into 64 bits. The error does not contain the text.
 func integer(text string) (any, error) {
 	if text == "" {
 		return int64(0), nil
@@ -93,9 +97,10 @@ func integer(text string) (any, error) {
 	return i, nil
 }
 
-// number parses a text as a decimal number: int64 or uint64 if it is an integer of 64 bits, else float64. The empty
-// text is 0. It returns an error, which does not contain the text, if that is not a number or is out of the range of a
-// float64.
+// number parses a text as a number, in the syntax of strconv.ParseFloat, such as "1.5" or "1e3". The result is an int64
+// or uint64 if the number is an integer of 64 bits, else a float64. The empty text is 0. number returns an error if the
+// text is not a number, is an infinity or NaN, or is out of the range of a float64. The error does not contain the
+// text.
 func number(text string) (any, error) {
 	if text == "" {
 		return int64(0), nil
@@ -110,9 +115,11 @@ func number(text string) (any, error) {
 	return value.Normalise(json.Number(text)), nil
 }
 
-// collection returns a map or list unchanged, and decodes a text, which must be the JSON of one. T is the expected
-// type. The JSON null becomes nil. Any other value is an error, which does not contain the value. The parameter kind
-// names the expected type in the error, such as "an object".
+// collection returns a map or list of the type T unchanged, and decodes a text, which must be the JSON of one. A nil
+// value and the JSON text null become nil. collection returns nil and an error if v is of any other type, if the text
+// is not JSON or contains a number that cannot be represented, or if it is JSON of another type. The parameter kind
+// names the expected type in the error, such as "an object". The error contains no scalar of the value, but may contain
+// keys of a map.
 func collection[T map[string]any | []any](v any, kind string) (any, error) {
 	decoded, err := decodeText(v)
 	if err != nil || decoded == nil {
@@ -124,8 +131,10 @@ func collection[T map[string]any | []any](v any, kind string) (any, error) {
 	return nil, fmt.Errorf("expected %s, found %s", kind, value.Kind(decoded))
 }
 
-// decodeText decodes a text as JSON, and returns every other value unchanged. It returns an error, which does not
-// contain the text, if that is not JSON or contains a number that value.CheckNumbers rejects.
+// decodeText decodes a string as JSON, and returns every other value unchanged. It returns an error if the text is not
+// exactly one JSON document, or if it contains an integer of more than 64 bits or a number beyond float64; other
+// numbers are rounded to float64 if necessary. The result must not be used then. The error may contain keys of the
+// text, in the path of such a number, but none of its values.
 func decodeText(v any) (any, error) {
 	text, ok := v.(string)
 	if !ok {
@@ -142,10 +151,10 @@ func decodeText(v any) (any, error) {
 	return result, value.CheckNumbers(result)
 }
 
-// Truthy reports whether the result of a condition is true. A nil, "" and an empty list or map are false. A text must
-// be one that strconv.ParseBool accepts, such as "1", "true", "0" or "false"; white space around it is ignored. Truthy
-// returns an error for any other value, such as another text, a number, or a list that is not empty; it does not
-// contain the value.
+// Truthy reports whether v, the result of a condition, is true. A bool is its own value. Nil, "" and an empty list or
+// map are false. Any other text must be one that strconv.ParseBool accepts, such as "1", "true", "0" or "false"; white
+// space around it is ignored. Truthy returns false and an error for every other value: another text, such as "yes" or
+// white space only, a number, or a list or map that is not empty. The error does not contain the value.
 func Truthy(v any) (bool, error) {
 	switch c := v.(type) {
 	case nil:

@@ -8,8 +8,10 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Names declares the variables and functions that a template may use, in addition to the standard functions. The zero
-// value declares none.
+// Names declares the variables and functions that a template may use, in addition to the standard functions, for
+// Template.Check: names of variables, prefixes below which every name is allowed, functions by name, and the types of
+// variables that always have the same type. A standard function takes precedence over a declared one with the same
+// name. The zero Names declares no variables and only the standard functions.
 type Names struct {
 	// Variables are the names of variables.
 	Variables []string
@@ -23,9 +25,11 @@ type Names struct {
 	Types map[string]Type
 }
 
-// Check checks the template without evaluating it. It reports variables that are not declared, functions that are
-// neither declared nor standard, calls with a wrong number of arguments, and type errors that would occur with every
-// value. All diagnostics are errors. The list is never nil; it is empty if the template has no such problem.
+// Check checks the template without evaluating it. declared contains the variables and functions that the template may
+// use. Check reports variables that are not declared, functions that are neither declared nor standard, calls with a
+// wrong number of arguments, and type errors that would occur with every value, as far as they can be found without
+// values; see typeCheck. The diagnostics are errors with the positions of the names or operations; there are no
+// warnings. The list is never nil; it is empty if the template has no such problem.
 func (t *Template) Check(declared Names) *diag.List {
 	list := &diag.List{}
 	variables := slices.Concat(declared.Variables, declared.Prefixes)
@@ -52,8 +56,8 @@ func (t *Template) Check(declared Names) *diag.List {
 	return list
 }
 
-// admits reports whether a template may read a variable: one of Variables, or a name that equals one of Prefixes or
-// continues it with a dot.
+// admits reports whether a template may read a variable with this name: it is one of n.Variables, or it equals one of
+// n.Prefixes or continues it with a dot, as in "request.context.platform" for the prefix "request.context".
 func (n Names) admits(name string) bool {
 	if slices.Contains(n.Variables, name) {
 		return true
@@ -64,8 +68,9 @@ func (n Names) admits(name string) bool {
 	})
 }
 
-// suggestOrList returns the declared name that is most similar as a suggestion, and names is "". If none is similar,
-// suggestion is "", and names is a clause with the declared names, or "" if there are none.
+// suggestOrList returns a hint for the message about an unknown name. If one of the declared names is similar,
+// suggestion is `; did you mean "x"?` and names is "". Otherwise suggestion is "", and names is a clause with the
+// declared names, "; known names: a, b", of which at most nine are listed, or "" if there are none.
 func suggestOrList(name string, declared []string) (suggestion diag.Hint, names string) {
 	if suggestion = diag.Suggest(name, declared); suggestion == "" && len(declared) > 0 {
 		names = "; known names: " + diag.Names(declared)

@@ -13,16 +13,20 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Eval evaluates the template. The result is a string, or a list or map if the template is a single expression of that
-// type. All scalars in a list or map are texts, except in the result of merge. A nil scope is an empty one. The values
-// in the scope are not changed.
+// Eval evaluates the template with the variables and functions of the scope. The result is a string, or a list or map
+// if the template is a single expression of that type. The text of a boolean variable is "1" or "0", and that of a bool
+// that the expression computes, for example by a comparison, is "true" or "false". All scalars in a list or map are
+// texts, except in the result of a template that is only a call of merge. A nil scope is an empty one. The values in
+// the scope are not changed.
 //
 // As in HIL, every part is evaluated: both arms of a conditional, and both sides of && and ||.
 //
-// The error is a *diag.PositionError with the position of the part that failed, or the reason itself if the position of
-// the template is zero. The reason wraps ErrUnknownVariable if a variable is not set, and is a *FunctionError if a
-// function, or the conversion of its arguments, failed. For any other reason, such as a missing key of a map or a panic
-// of HIL or of a function, it has no type of its own. After an error the value is nil.
+// The error is a *diag.PositionError with the position of the part that failed, or of the start of the template after a
+// panic. It is the reason itself if the position of the template is zero, or if a list or map in the result contains a
+// scalar of a Go type that expressions do not have. The reason wraps ErrUnknownVariable if a variable is not set, and
+// is a *FunctionError if a function, or the conversion of its arguments, failed. Any other reason, such as a missing
+// key of a map, an unknown function, a wrong number of arguments, or a panic of HIL or of a function, has no type of
+// its own. After an error the value is nil.
 func (t *Template) Eval(s *Scope) (value any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -43,15 +47,17 @@ func (t *Template) Eval(s *Scope) (value any, err error) {
 	return texts(goValue(result.Value))
 }
 
-// isMergeCall reports whether the whole template is a call of merge. Its result keeps the types of its scalars, because
-// settings of plans and users are merged into manifests unchanged. Compatibility does not require texts here: other
-// brokers do not have the function.
+// isMergeCall reports whether the whole template is one call of the function merge, as in "${merge(a, b)}". The result
+// of such a template keeps the types of its scalars, because settings of plans and users are merged into manifests
+// unchanged. Compatibility does not require texts here: other brokers do not have the function.
 func (t *Template) isMergeCall() bool {
 	call, ok := t.singleExpression().(*ast.Call)
 	return ok && call.Func == "merge"
 }
 
-// An evaluation is the state of one evaluation of a template. It is not safe for concurrent use.
+// An evaluation is the state of one evaluation of a template: the template, the scope with its variables and functions,
+// and, for each function that generates values, such as rand.base64, the number of its calls so far. Its method reduce
+// evaluates the template. It is not safe for concurrent use, and must not be used for a second evaluation.
 type evaluation struct {
 	template   *Template
 	scope      *Scope
@@ -59,9 +65,13 @@ type evaluation struct {
 	callCounts map[string]int      // the number of calls of each generating function
 }
 
-// reduce evaluates a node to a literal, after its operands. An error has the position of the node that failed. Since
-// HIL evaluates every operand anyway, the order does not change the result. Reducing each node separately shows which
-// one failed, and allows a single element of a map or list to have any type. The nodes of the template are shared
+// reduce evaluates a node of the parsed template to a literal node, after its operands. The scalar value of a variable
+// or element becomes a text; see literal. reduce returns nil and an error with the position of the node that failed if
+// that node or an operand cannot be evaluated, for example because of an unknown variable, a failed function or
+// operands of the wrong type. See Eval for the types of the errors.
+//
+// Since HIL evaluates every operand anyway, the order does not change the result. Reducing each node separately shows
+// which one failed, and allows a single element of a map or list to have any type. The nodes of the template are shared
 // between evaluations and must not change; HIL modifies only the nodes that reduce creates.
 func (e *evaluation) reduce(node ast.Node) (*ast.LiteralNode, error) {
 	switch n := node.(type) {
@@ -92,7 +102,9 @@ func (e *evaluation) reduce(node ast.Node) (*ast.LiteralNode, error) {
 	}
 }
 
-// reduceAll reduces each node, in their order, and returns the literals. It stops at the first error and returns that.
+// reduceAll evaluates nodes of the parsed template, in their order, and returns their literal nodes, one for each. At
+// the first node that cannot be evaluated, it stops and returns nil and the error of reduce, which has the position of
+// the failed node.
 func (e *evaluation) reduceAll(nodes ...ast.Node) ([]ast.Node, error) {
 	reduced := make([]ast.Node, len(nodes))
 	for i, node := range nodes {
@@ -105,9 +117,13 @@ func (e *evaluation) reduceAll(nodes ...ast.Node) ([]ast.Node, error) {
 	return reduced, nil
 }
 
-// index evaluates name[key], where name is a variable. See literal for the result. It returns an error if the variable
-// does not exist or is neither a list nor a map, if the key has the wrong type, if the key cannot be evaluated, or if
-// the element does not exist. A negative index never exists.
+// index evaluates an element name[key] of a list or map, where name is a variable. A scalar element becomes a text; a
+// list or map is unchanged. Indexes count from 0, and a negative index never exists.
+//
+// index returns an error, which has a position unless that of the template is zero, if anything but a variable is
+// indexed, if the variable does not exist or is neither a list nor a map, if the key cannot be evaluated or cannot be
+// converted to a string (for a map) or an int (for a list), if the element does not exist, or if it has a Go type that
+// expressions do not have. See Eval for the types of the errors.
 func (e *evaluation) index(n *ast.Index) (*ast.LiteralNode, error) {
 	target, ok := n.Target.(*ast.VariableAccess)
 	if !ok {
@@ -150,9 +166,11 @@ func (e *evaluation) index(n *ast.Index) (*ast.LiteralNode, error) {
 }
 
 // call evaluates a call of a function, after its arguments. Standard functions take precedence over those of the scope.
-// An error of the function, or of the conversion of its arguments, is a *FunctionError. An unknown function, a wrong
-// number of arguments and a result that does not have the declared type are also errors, without this type. If an
-// argument cannot be evaluated, its error is returned unchanged.
+// A result of a function with the type Any is converted: a scalar becomes a text. The errors have positions, unless
+// that of the template is zero. An error of the function, or of the conversion of its arguments, is a *FunctionError.
+// An unknown function, a wrong number of arguments and a result that has neither the declared type nor, for Any, a type
+// of expressions are errors without this type. If an argument cannot be evaluated, its error is returned unchanged. A
+// panic of the function is not recovered here, but in Eval.
 func (e *evaluation) call(n *ast.Call) (*ast.LiteralNode, error) {
 	if e.standard == nil {
 		e.standard = e.standardFunctions()
@@ -193,7 +211,10 @@ func (e *evaluation) call(n *ast.Call) (*ast.LiteralNode, error) {
 	return literal, nil
 }
 
-// A FunctionError is the error of a function, or of the conversion of its arguments. Err must not be nil.
+// A FunctionError is the error of a function that an expression calls, or of the conversion of its arguments, with the
+// name of the function. Err is the reason and must not be nil, so the zero FunctionError is not valid. The standard
+// functions avoid quoting argument values in the reason, because they may be secret; the field Err lists the
+// exceptions.
 type FunctionError struct {
 	// Function is the name of the function.
 	Function string
@@ -203,15 +224,17 @@ type FunctionError struct {
 	Err error
 }
 
-// Error returns the name of the function and the reason.
+// Error returns the name of the function and the text of the reason, separated by ": ". It panics if Err is nil.
 func (e *FunctionError) Error() string { return e.Function + ": " + e.Err.Error() }
 
-// Unwrap returns the reason.
+// Unwrap returns the reason, Err, for errors.Is and errors.As.
 func (e *FunctionError) Unwrap() error { return e.Err }
 
-// compute reduces nodes, the operands of an operator, and evaluates the operator with them. The function operator
-// returns the node of the operation with the reduced operands. compute returns an error if an operand cannot be
-// evaluated, or if HIL rejects the operation.
+// compute evaluates an operation, such as an addition or the concatenation of the parts of a template. nodes are the
+// operands, which compute reduces to literals first. The function operator returns the node of the operation with the
+// reduced operands, which HIL then evaluates. The result is the literal of the result. compute returns an error with a
+// position if an operand cannot be evaluated, or if HIL rejects the operation, for example because of the types of the
+// operands or a division of integers by zero.
 func (e *evaluation) compute(nodes []ast.Node, operator func(operands []ast.Node) ast.Node) (*ast.LiteralNode, error) {
 	reduced, err := e.reduceAll(nodes...)
 	if err != nil {
@@ -227,8 +250,9 @@ func (e *evaluation) compute(nodes []ast.Node, operator func(operands []ast.Node
 	return literal, nil
 }
 
-// conditional evaluates condition ? a : b, with all three operands. It returns an error if an arm is a list or a map,
-// and the errors of compute.
+// conditional evaluates condition ? a : b. All three operands are evaluated, so an error in the arm that is not chosen
+// is also an error. conditional returns an error with a position if an operand cannot be evaluated, if an arm is a list
+// or a map, or if HIL rejects the operands, for example because the condition cannot be converted to a bool.
 func (e *evaluation) conditional(n *ast.Conditional) (*ast.LiteralNode, error) {
 	reduced, err := e.reduceAll(n.CondExpr, n.TrueExpr, n.FalseExpr)
 	if err != nil {
@@ -247,8 +271,10 @@ func (e *evaluation) conditional(n *ast.Conditional) (*ast.LiteralNode, error) {
 	})
 }
 
-// literal returns the literal of a variable or of a function's result. A scalar becomes a text; a list or map is
-// unchanged. A scalar of an unsupported type is an error, which contains the name of the variable or function.
+// literal returns the literal node of a value, which is that of a variable or of an element, or the result of a
+// function. A scalar becomes a text ("1" and "0" for booleans, "" for nil); a list or map is unchanged. node is the
+// node of the template that is evaluated, for the position of the literal and of an error. literal returns an error,
+// which contains name, the name of the variable or function, if the value has a Go type that expressions do not have.
 func (e *evaluation) literal(node ast.Node, name string, value any) (*ast.LiteralNode, error) {
 	switch value.(type) {
 	case map[string]any, []any:
@@ -264,13 +290,14 @@ func (e *evaluation) literal(node ast.Node, name string, value any) (*ast.Litera
 	return literal, nil
 }
 
-// fail returns the error, which must not be nil, with the position of a node, as withPos does.
+// fail returns a *diag.PositionError that wraps err and has the position of a node of the template in the file. If the
+// position of the template is zero, fail returns err itself. The error must not be nil.
 func (e *evaluation) fail(node ast.Node, err error) error {
 	return withPos(e.template.source.at(node.Pos()), err)
 }
 
-// withPos returns a *diag.PositionError that wraps the error, which must not be nil, or the error unchanged if the
-// position is zero.
+// withPos returns a *diag.PositionError that has the position pos and wraps err, which must not be nil. If the position
+// is zero, it returns err unchanged.
 func withPos(pos diag.Pos, err error) error {
 	if pos == (diag.Pos{}) {
 		return err
@@ -278,11 +305,12 @@ func withPos(pos diag.Pos, err error) error {
 	return &diag.PositionError{Pos: pos, Err: err}
 }
 
-// operands evaluates nodes with HIL and converts the results to the given types, one for each node. It returns them as
-// Go values: string, bool, int64, float64, []any or map[string]any. It returns an error, which does not contain values,
-// if a node cannot be evaluated or converted. The nodes are evaluated as the arguments of a call of a function that
-// captures them, because HIL converts only arguments. HIL may change the nodes. The node at determines the position in
-// HIL's errors.
+// operands evaluates nodes with HIL and converts the results to types, which contains one type for each node; Any and
+// Number mean no conversion. It returns the results as Go values: string, bool, int64, float64, []any or
+// map[string]any. The node at is only used for the position in HIL's errors. operands returns an error without a
+// position in the file if a node cannot be evaluated or converted; the error does not contain values. HIL may change
+// the nodes. The nodes are evaluated as the arguments of a call of a function that captures them, because HIL converts
+// only arguments.
 func operands(at ast.Node, types []Type, nodes ...ast.Node) ([]any, error) {
 	var values []any
 	capture := func(args []any) (any, error) {
@@ -311,8 +339,9 @@ const (
 	hilType = `\bType(Int|Float|Bool|String|List|Map)\b`
 )
 
-// plainError returns a new error for an error of HIL, which must not be nil, for authors of paks: without internal
-// names, and without values, which may be secret. It does not wrap the error.
+// plainError returns a new error with the message of an error of HIL, which must not be nil, in a form for authors of
+// paks: without HIL's position and internal names, and without the text that could not be converted, which may be
+// secret. The message for such a text is, for example, "a text is not an int". The result does not wrap err.
 func plainError(err error) error {
 	message := err.Error()
 	if match := regexp.MustCompile(hilConversion).FindStringSubmatch(message); match != nil {

@@ -18,8 +18,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Type is the type of an argument or of the result of a function. The type of an argument may also contain the flag
-// Optional or Repeated. The zero value is Any.
+// A Type is the type of an argument or of the result of a function that expressions can call: String, Int, Bool, Float,
+// List or Map, or Number, which is an int or a float. The zero value is Any, which allows every type. The type of an
+// argument may be combined with one of the flags Optional and Repeated, as in String|Optional.
 type Type int
 
 // The types of arguments and results. HIL converts arguments between string, int and float, from string to bool and
@@ -43,13 +44,15 @@ const (
 	flagMask = Optional | Repeated
 )
 
-// A kind is a type without flags: its name in the documentation of functions, and the corresponding type of HIL.
+// A kind is a Type without its flags: its name in the documentation of functions, such as "string", and the
+// corresponding type of HIL, the library that evaluates expressions. The zero kind is not valid.
 type kind struct {
 	name string
 	hil  ast.Type
 }
 
-// kind returns the type without its flags. It panics for a value that is not one of the types.
+// kind returns the name of the type and its type in HIL; the flags Optional and Repeated are ignored. It panics for a
+// value that is not one of the declared types.
 func (t Type) kind() kind {
 	return [...]kind{
 		Any: {"any", ast.TypeAny}, String: {"string", ast.TypeString}, Int: {"int", ast.TypeInt},
@@ -59,7 +62,8 @@ func (t Type) kind() kind {
 	}[t&^flagMask]
 }
 
-// String returns the name of the type in the documentation of functions, such as "optional string" or "list...".
+// String returns the name of the type in the documentation of functions: "string", "optional string" with the flag
+// Optional, or "list..." with the flag Repeated. It panics for a value that is not one of the declared types.
 func (t Type) String() string {
 	name := t.kind().name
 	switch t & flagMask {
@@ -71,24 +75,29 @@ func (t Type) String() string {
 	return name
 }
 
-// A Function is a function that expressions can call. Args are the types of its arguments. The last ones may have the
-// flag Optional or Repeated.
+// A Function is a function that expressions can call: the types of its arguments, the type of its result, and the Go
+// function Call that computes the result. The last types in Args may have the flag Optional, which allows the argument
+// to be missing, or Repeated, which allows it one or more times. Nil Args mean a function without arguments. Call must
+// not be nil when an expression calls the function.
 type Function struct {
 	Args   []Type
 	Result Type
-	// Call computes the result. It is called with a number of arguments that Args allows. They are already converted to
-	// string, int64, bool, float64, []any or map[string]any; an argument of type Number or Any is not converted. The
-	// result must have the type Result. If that is Any, a scalar result becomes a text.
+	// Call computes the result from the arguments of a call, whose number is one that Args allows. The arguments are
+	// already converted to string, int64, bool, float64, []any or map[string]any; an argument of type Number or Any is
+	// not converted. The result must have the type Result. If that is Any, a scalar result becomes a text. The result
+	// is ignored if Call returns an error.
 	Call func(args []any) (any, error)
 }
 
-// Signature returns the types of the arguments and of the result, such as "(int, string) string".
+// Signature returns the types of the arguments and of the result for documentation, without the name of the function,
+// such as "(int, optional string) string", or "() int" for a function without arguments.
 func (f Function) Signature() string {
 	return "(" + strings.Join(value.Convert(f.Args, Type.String), ", ") + ") " + f.Result.String()
 }
 
-// checkArity returns an error, which starts with the given name of the function, if the function cannot be called
-// with this number of arguments.
+// checkArity returns an error if the function cannot be called with this number of arguments, and nil otherwise.
+// Optional and repeated arguments are taken into account. name is the name of the function, with which the error
+// begins, as in "slice: expected 3 arguments, got 2".
 func (f Function) checkArity(name string, args int) error {
 	least, most := len(f.Args), len(f.Args)
 	for _, arg := range f.Args {
@@ -111,8 +120,9 @@ func (f Function) checkArity(name string, args int) error {
 	return fmt.Errorf("%s: expected %s arguments, got %d", name, expected, args)
 }
 
-// types returns the type of each argument of a call with this number of arguments, which checkArity must accept. The
-// types do not include the flags Optional and Repeated. Each further argument of a repeated one has the same type.
+// types returns the type of each argument of a call with args arguments, without the flags Optional and Repeated. The
+// number must be one that checkArity accepts. If the last argument is repeated, all further arguments have its type.
+// The result is empty if args is 0.
 func (f Function) types(args int) []Type {
 	types := make([]Type, args)
 	for i := range types {
@@ -121,8 +131,10 @@ func (f Function) types(args int) []Type {
 	return types
 }
 
-// literal returns a HIL literal of a function's result. It returns false if the value does not have exactly this type;
-// an int counts as an int64. The literal must not be used then. No value has the type Any.
+// literal returns a HIL literal of value, the result of a function whose declared result type is t, and reports whether
+// the value has exactly this type: a string, bool, int64 or int, float64, list or map, and for Number an int64, int or
+// float64. If it returns false, the literal must not be used. It always returns false for the type Any, for nil and for
+// a uint64.
 func (t Type) literal(value any) (*ast.LiteralNode, bool) {
 	if i, ok := value.(int); ok {
 		value = int64(i)
@@ -135,8 +147,9 @@ func (t Type) literal(value any) (*ast.LiteralNode, bool) {
 	return literal, fits && isText == (literal.Typex == ast.TypeString)
 }
 
-// StandardFunctions returns a new map of the functions that every expression can call, by name. Their Call uses an
-// empty Scope, so that env, config and counter.next fail, and config.find returns its default.
+// StandardFunctions returns a new map of the functions that every expression can call, by name, such as "length" or
+// "str.truncate". Each Call uses an empty Scope, so env, config and counter.next return an error, config.find returns
+// its default, and rand.base64 and time.nano return a new value at each call.
 func StandardFunctions() map[string]Function {
 	e := &evaluation{scope: &Scope{}, callCounts: map[string]int{}}
 	functions := e.standardFunctions()
@@ -144,8 +157,10 @@ func StandardFunctions() map[string]Function {
 	return functions
 }
 
-// standardFunctions returns a new map of those standard functions that come from the reference broker or from this
-// adapter, bound to the scope of the evaluation. See generalFunctions for those of OpenTofu.
+// standardFunctions returns a new map, by name, of those standard functions that come from the reference broker or from
+// this adapter, such as "config" and "length". Their Call reads environment variables, configuration values and the
+// counter from the scope of the evaluation, and lets the scope's Generate decide on generated values; see generate. The
+// functions with the names of OpenTofu's functions are not contained; generalFunctions has them.
 func (e *evaluation) standardFunctions() map[string]Function {
 	s := e.scope
 	functions := map[string]Function{
@@ -169,17 +184,19 @@ func (e *evaluation) standardFunctions() map[string]Function {
 	return functions
 }
 
-// as returns an argument in the type that its function declares. The evaluation has already converted it; if it has
-// not, the zero value of the type is returned.
+// as returns an argument of a function, or an element of one, as a value of type T. The evaluation has already
+// converted arguments to the types that the function declares. If the value has another type or is nil, as returns the
+// zero value of T.
 func as[T any](argument any) T {
 	typed, _ := argument.(T)
 	return typed
 }
 
-// generate returns the Call of a function whose result differs at every call, such as a random text. create computes a
-// result. If the scope has Generate, that function receives the name of the call, such as "rand.base64#2" for the
-// second call in the template, and decides whether create is called. The name counts the calls of one evaluation, in
-// the order of their evaluation. The errors are those of create or Generate.
+// generate returns the Call of a function whose result differs at every call, such as rand.base64. name is the name of
+// the function, and create computes a result from the arguments. If the scope has no Generate, the Call is create.
+// Otherwise it calls Generate with the name of the call, such as "rand.base64#2" for the second call of the function in
+// one evaluation of the template, in the order of evaluation. Generate then decides whether create is called. The Call
+// returns the errors of create or Generate.
 func (e *evaluation) generate(name string, create func(args []any) (any, error)) func(args []any) (any, error) {
 	return func(args []any) (any, error) {
 		if e.scope.Generate == nil {
@@ -191,11 +208,13 @@ func (e *evaluation) generate(name string, create func(args []any) (any, error))
 	}
 }
 
-// nanoseconds implements time.nano(): the current time in nanoseconds since 1970, as text. It never fails.
+// nanoseconds implements Function.Call for the function time.nano() of expressions. It returns the current time in
+// nanoseconds since 1970, as a decimal text. The arguments are ignored. It never returns an error.
 func nanoseconds([]any) (any, error) { return strconv.FormatInt(time.Now().UnixNano(), 10), nil }
 
-// assert implements assert(condition, message), which is true. If the condition is false, it fails with the message as
-// a *fault.UserError, because the specification requires that the user sees the message.
+// assert implements Function.Call for the function assert(condition, message) of expressions. It returns true if the
+// condition is true. Otherwise it returns nil and a *fault.UserError with the message, because the specification
+// requires that the user sees the message.
 func assert(args []any) (any, error) {
 	if !as[bool](args[0]) {
 		return nil, fault.Userf("%s", args[1])
@@ -203,9 +222,14 @@ func assert(args []any) (any, error) {
 	return true, nil
 }
 
-// jsonMarshal implements json.marshal(value). Scalars in lists and maps are encoded as strings; the value of a variable
-// is a text anyway, and only a literal number or the result of a function keeps its type. An empty list is encoded as
-// null, as in the reference broker, but as [] inside another value. It fails only for values of unsupported types.
+// jsonMarshal implements Function.Call for the function json.marshal(value) of expressions. It returns the compact JSON
+// text of the value; see jsonText. Scalars in lists and maps are encoded as strings, and so is the value of a variable,
+// which is a text anyway. Only a literal number or boolean, or the result of an operation or of a function whose result
+// type is not Any, keeps its type. An empty list is encoded as null, as in the reference broker, but as [] inside
+// another value.
+//
+// jsonMarshal returns an error for an infinite number, as in 1.0/0.0, for NaN, and for a Go type that expressions do
+// not have.
 func jsonMarshal(args []any) (any, error) {
 	tree := args[0]
 	list, isList := tree.([]any)
@@ -221,8 +245,9 @@ func jsonMarshal(args []any) (any, error) {
 	return jsonText(tree)
 }
 
-// lookup implements lookup(map, key, default). It returns the default if the key is missing or its value is null. It
-// never fails.
+// lookup implements Function.Call for the function lookup(map, key, default) of expressions. It returns the value of
+// the key in the map, or the default if the key is missing or its value is null. The key is not split at dots. lookup
+// never returns an error.
 func lookup(args []any) (any, error) {
 	if value := as[map[string]any](args[0])[as[string](args[1])]; value != nil {
 		return value, nil
@@ -230,9 +255,11 @@ func lookup(args []any) (any, error) {
 	return args[2], nil
 }
 
-// mapFlatten implements map.flatten(keySeparator, entrySeparator, map): a text of the entries of the map, each its key,
-// keySeparator and the text of its value. The entries are sorted as texts and separated by entrySeparator. It fails
-// only for values of unsupported types.
+// mapFlatten implements Function.Call for the function map.flatten(keySeparator, entrySeparator, map) of expressions.
+// It returns a text of the entries of the map, separated by entrySeparator. Each entry is its key, keySeparator and the
+// text of its value, as in "a=1,b=2" for the separators "=" and ",". The entries are sorted as texts. A value that is a
+// list or map is written in Go's format, such as "[1 2]" or "map[a:1]". mapFlatten returns an error only for a scalar
+// of a Go type that expressions do not have.
 func mapFlatten(args []any) (any, error) {
 	m, err := texts(args[2])
 	if err != nil {
@@ -246,8 +273,9 @@ func mapFlatten(args []any) (any, error) {
 	return strings.Join(entries, as[string](args[1])), nil
 }
 
-// regexpMatches implements regexp.matches(pattern, text): whether a part of the text matches. It fails if the pattern
-// is invalid; the error quotes the faulty part of the pattern.
+// regexpMatches implements Function.Call for the function regexp.matches(pattern, text) of expressions. It returns, as
+// a bool, whether the pattern, in Go's syntax (RE2), matches the text or a part of it. It returns nil and an error if
+// the pattern is invalid; the error quotes the faulty part of the pattern, but not the text.
 func regexpMatches(args []any) (any, error) {
 	re, err := regexp.Compile(as[string](args[0]))
 	if err != nil {
@@ -256,8 +284,9 @@ func regexpMatches(args []any) (any, error) {
 	return re.MatchString(as[string](args[1])), nil
 }
 
-// strTruncate implements str.truncate(count, text): the first characters of the text, or the whole text if it is
-// shorter. It counts characters, not bytes, and fails if the count is negative.
+// strTruncate implements Function.Call for the function str.truncate(count, text) of expressions. It returns the first
+// count characters (not bytes) of the text, or the whole text if it is shorter. It returns nil and an error if the
+// count is negative.
 func strTruncate(args []any) (any, error) {
 	count, text := as[int64](args[0]), as[string](args[1])
 	if count < 0 {

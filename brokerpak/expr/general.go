@@ -62,15 +62,18 @@ var generalFunctions = sync.OnceValue(func() map[string]Function { //nolint:goch
 	}
 })
 
-// ofText returns a Function.Call that calls f with its argument, which must be a text. The call never fails.
+// ofText returns a Function.Call, for a function of expressions with one argument of the type String, that returns the
+// result of calling f with the text. The Call never returns an error, and panics without an argument.
 func ofText(f func(string) string) func([]any) (any, error) {
 	return func(args []any) (any, error) { return f(as[string](args[0])), nil }
 }
 
-// base64Text returns the base64 encoding of a text, with padding.
+// base64Text returns the standard base64 encoding (with + and /) of the bytes of a text, with padding, and "" for an
+// empty text.
 func base64Text(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// hexDigest returns a function that returns the digest of a text in hexadecimal digits. create returns a new hash.
+// hexDigest returns a function that returns the digest of a text, in lower-case hexadecimal digits. create returns a
+// new hash, such as sha256.New, and is called for each text.
 func hexDigest(create func() hash.Hash) func(text string) string {
 	return func(text string) string {
 		digest := create()
@@ -79,14 +82,17 @@ func hexDigest(create func() hash.Hash) func(text string) string {
 	}
 }
 
-// ofTexts returns a Function.Call that calls f with its two arguments, which must be texts. The call never fails.
+// ofTexts returns a Function.Call, for a function of expressions with two arguments of the type String, that returns
+// the result of calling f with the two texts, in their order. The Call never returns an error, and panics with fewer
+// than two arguments.
 func ofTexts[R any](f func(a, b string) R) func([]any) (any, error) {
 	return func(args []any) (any, error) { return f(as[string](args[0]), as[string](args[1])), nil }
 }
 
-// ofNumbers returns a Function.Call that calls a function of OpenTofu. Its arguments are numbers or texts of numbers,
-// and its result is a number or a list of numbers. The call fails if an argument is not a number, if an integral result
-// does not fit into 64 bits, although OpenTofu's numbers are not limited, or if OpenTofu's function fails.
+// ofNumbers returns a Function.Call that calls a function of OpenTofu. The arguments of the Call are numbers or texts
+// of numbers, and its result is an int64, a float64, or a list of these. The Call returns an error if an argument is
+// not a number, such as the empty text, if an integral result does not fit into an int64, although OpenTofu's numbers
+// are not limited, or if OpenTofu's function returns an error.
 func ofNumbers(f function.Function) func([]any) (any, error) {
 	return func(args []any) (any, error) {
 		numbers := make([]cty.Value, len(args))
@@ -107,8 +113,9 @@ func ofNumbers(f function.Function) func([]any) (any, error) {
 	}
 }
 
-// goNumbers converts a number, or a list of numbers, of OpenTofu to Go values. Integral numbers become int64, others
-// float64. It returns an error if an integral number does not fit into 64 bits.
+// goNumbers converts a number, or a list of numbers, of OpenTofu to Go values: an int64 for an integral number, a
+// float64 for any other, and a []any for a list, which is never nil. The result must be known and not null. goNumbers
+// returns nil and an error if an integral number does not fit into an int64.
 func goNumbers(result cty.Value) (any, error) {
 	if result.Type() != cty.Number {
 		list := []any{}

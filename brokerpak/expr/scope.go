@@ -11,8 +11,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Scope is the environment in which expressions are evaluated. The zero value has no variables and only the
-// standard functions. A Scope may be used by concurrent evaluations if its functions may be called concurrently.
+// A Scope is the environment in which expressions are evaluated: the values of variables, functions in addition to the
+// standard ones, and the sources of environment variables, configuration values, generated values and counter numbers.
+// Constants take precedence over Variables with the same name, and standard functions over Functions. The zero Scope
+// has no variables and only the standard functions, of which env, config and counter.next fail. A Scope may be used by
+// concurrent evaluations if its functions may be called concurrently.
 type Scope struct {
 	// Variables contains the values of variables by name: "name", "request.instance_id", "request.context". If a name
 	// is missing, its longest dotted prefix that is a map with the rest of the name as a key is used:
@@ -35,9 +38,13 @@ type Scope struct {
 	Counter func() int64
 }
 
-// variable returns the value of a variable, which may be nil. See Scope.Variables for names with dots. If the variable
-// is not set, the error wraps ErrUnknownVariable or, if a prefix of the name is a map, names the key that this map does
-// not have.
+// variable returns the value of the variable with this name, which may be nil. A name with dots, such as "a.b.c", is
+// first looked up as a whole, then as the key "c" of the map variable a.b, and then as the key "b.c" of the map
+// variable a. A constant takes precedence over a variable with the same name.
+//
+// If the variable is not set, variable returns nil and an error. If no prefix of the name, such as a.b, is a map, the
+// error wraps ErrUnknownVariable. Otherwise it names the longest such prefix and the key that this map does not have,
+// and does not wrap ErrUnknownVariable.
 func (s *Scope) variable(name string) (any, error) {
 	var missing error
 	for prefix := range (Reference{Name: name}).Names() {
@@ -58,8 +65,8 @@ func (s *Scope) variable(name string) (any, error) {
 	return nil, cmp.Or(missing, fmt.Errorf("%w: %s", ErrUnknownVariable, name))
 }
 
-// get returns the constant or, if there is none, the variable with exactly this name. It returns false if neither
-// exists.
+// get returns the constant or, if there is none, the variable with exactly this name; the name is not split at dots. A
+// value may be nil. get returns nil and false if neither exists. The scope must not be nil.
 func (s *Scope) get(name string) (value any, ok bool) {
 	if value, ok = s.Constants[name]; !ok {
 		value, ok = s.Variables[name]
@@ -70,14 +77,16 @@ func (s *Scope) get(name string) (value any, ok bool) {
 // ErrUnknownVariable means that an expression reads a variable that is not set.
 var ErrUnknownVariable = errors.New("unknown variable accessed")
 
-// missingKey returns the error for a key that the map variable with the given name does not have. It quotes both, and
-// no values.
+// missingKey returns the error for a key that the map variable with the given name does not have, such as `key "c" does
+// not exist in map a.b`. The error contains no value of the map, but the key, which may be the value of an expression.
+// It is never nil.
 func missingKey(key, name string) error {
 	return fmt.Errorf("key %q does not exist in map %s", key, name)
 }
 
-// env implements env(name). It fails with an *UnsetError if the scope has no Env, or if the variable is not set. A
-// variable that is set to "" is not an error.
+// env implements Function.Call for the function env(name) of expressions. It returns the value of an environment
+// variable as a string, which may be "". It returns nil and an *UnsetError if the scope has no Env, or if the variable
+// is not set.
 func (s *Scope) env(args []any) (any, error) {
 	name := as[string](args[0])
 	if s.Env != nil {
@@ -88,15 +97,22 @@ func (s *Scope) env(args []any) (any, error) {
 	return nil, &UnsetError{fmt.Sprintf("missing environment variable %s", name)}
 }
 
-// An UnsetError means that an expression reads a value of the configuration or an environment variable that the
-// operator has not set. Functions return it as a pointer.
+// An UnsetError means that an expression reads a configuration value or an environment variable that the operator has
+// not set. The functions config and env return it as a pointer, so errors.As needs a *UnsetError. The zero UnsetError
+// has an empty message.
 type UnsetError struct{ message string }
 
-// Error returns the message, which names the missing value and explains how to set it.
+// Error returns the message, which names the missing environment variable or configuration value. For a configuration
+// value, it also explains how to set it.
 func (e *UnsetError) Error() string { return e.message }
 
-// config implements config(key). White space around a string is removed, another scalar becomes its text, and a map or
-// list becomes JSON. It fails with an *UnsetError if the scope has no Config, or if the value is missing, null or "".
+// config implements Function.Call for the function config(key) of expressions. It returns the configuration value of
+// the key as a string: white space around a string is removed, another scalar becomes its text, such as "true" for a
+// boolean, and a map or list becomes JSON.
+//
+// config returns nil and an *UnsetError if the scope has no Config, or if the value is missing, null or ""; a string
+// that consists of white space becomes "" without an error. It returns another error if a map or list contains a value
+// that JSON cannot represent.
 func (s *Scope) config(args []any) (any, error) {
 	key := as[string](args[0])
 	missing := &UnsetError{fmt.Sprintf("missing config value %s: set the environment variable %s, or %[1]s under "+
@@ -116,13 +132,16 @@ func (s *Scope) config(args []any) (any, error) {
 	}
 }
 
-// ConfigVariable returns the name of the environment variable that sets the configuration value of a key, such as
-// GSB_REDIS_HOST for redis.host. Dots become underscores and letters upper case; all other characters stay.
+// ConfigVariable returns the name of the environment variable that sets the configuration value of a key:
+// "GSB_REDIS_HOST" for the key "redis.host". Dots become underscores and letters upper case; all other characters stay.
+// ConfigVariable does not read the variable.
 func ConfigVariable(key string) string {
 	return "GSB_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// configFind implements config.find(key, default). It returns the default for every error of config, and never fails.
+// configFind implements Function.Call for the function config.find(key, default) of expressions. It returns the
+// configuration value of the key as a string, converted as by config, or the default if config would return an error,
+// for example because the value is not set. It never returns an error.
 func (s *Scope) configFind(args []any) (any, error) {
 	setting, err := s.config(args)
 	if err != nil {
@@ -131,7 +150,9 @@ func (s *Scope) configFind(args []any) (any, error) {
 	return setting, nil
 }
 
-// next implements counter.next(): the next number of the scope's Counter. It fails if the scope has no Counter.
+// next implements Function.Call for the function counter.next() of expressions. It returns the next number of the
+// scope's Counter, as an int64. It calls Counter once and ignores the arguments. It returns an error if the scope has
+// no Counter.
 func (s *Scope) next([]any) (any, error) {
 	if s.Counter == nil {
 		return nil, errors.New("no counter is available here")
@@ -139,8 +160,9 @@ func (s *Scope) next([]any) (any, error) {
 	return s.Counter(), nil
 }
 
-// randomText implements rand.base64(count): random bytes in URL encoded Base64. It fails if the count is negative or
-// greater than 65536.
+// randomText implements Function.Call for the function rand.base64(count) of expressions. It returns count random bytes
+// from a cryptographic source, encoded in URL-safe Base64 with padding. The text is longer than count, and "" for 0.
+// randomText returns an error if the count is negative or greater than 65536.
 func randomText(args []any) (any, error) {
 	const maxCount = 1 << 16
 	count := as[int64](args[0])

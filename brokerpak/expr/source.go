@@ -11,8 +11,9 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// A Source is a text that may contain ${...}, with the information that is needed to translate positions in the text
-// to positions in its file.
+// A Source is a text that may contain expressions ${...}, with the position of the text in its file and the information
+// that is needed to translate positions in the text to positions in the file. The zero Source is an empty text at an
+// unknown position. A Source with only Text is valid; its errors have no position.
 type Source struct {
 	Text string
 	// Pos is the position of the first character of the text. If its line is 0, positions in the text are not known
@@ -36,10 +37,13 @@ var (
 	doubleQuoted = regexp.MustCompile(`^(?:\\x.{2}|\\u.{4}|\\U.{8}|\\.|[^"\\])`)
 )
 
-// SourceOf returns the text of a YAML scalar with its position in file, the name for messages. The lines are those of
-// the whole file; they show how the scalar is indented and escaped, which the node does not record. If lines is nil,
-// the columns in a literal block scalar do not include its indentation, and any other scalar that is not empty is
-// Folded.
+// SourceOf returns the text of a YAML scalar, which must not be nil, with its position. file is the name of the file in
+// positions; the file is not read. lines are the lines of the whole file without line breaks; they show how the scalar
+// is indented and escaped, which the node does not record.
+//
+// A scalar other than a literal block scalar (|) is Folded if its text spans several lines of the file: every position
+// in it is reported as that of its start. If lines is nil, the columns in a literal block scalar do not include its
+// indentation, and any other scalar that is not empty is Folded.
 func SourceOf(node *yaml.Node, file string, lines []string) Source {
 	if node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return blockSource(node, file, lines)
@@ -60,8 +64,13 @@ func SourceOf(node *yaml.Node, file string, lines []string) Source {
 	return source
 }
 
-// blockSource returns the Source of a literal or folded scalar, whose text starts on the line after its header. A
-// folded scalar of several lines is Folded. See SourceOf for file and lines.
+// blockSource returns the Source of a literal (|) or folded (>) YAML scalar, whose text starts on the line after its
+// header. file is the name of the file in positions. lines are the lines of the whole file, from which the indentation
+// of the text is determined. A folded scalar is marked as Folded, because its line breaks cannot be reconstructed,
+// unless its text is a single line that lines contain unchanged.
+//
+// lines may be nil. The columns in a literal scalar then do not include its indentation, and a folded scalar is marked
+// as Folded if its text consists of more than line breaks.
 func blockSource(node *yaml.Node, file string, lines []string) Source {
 	source := Source{Text: node.Value, Pos: diag.Pos{File: file, Line: node.Line + 1, Column: 1}}
 	text := strings.TrimRight(node.Value, "\n")
@@ -79,10 +88,10 @@ func blockSource(node *yaml.Node, file string, lines []string) Source {
 	return source
 }
 
-// quotedColumns returns the column of each character of the value of a quoted scalar. An escape sequence is one
-// character; the quotes have no column. The text is the rest of the line from the opening quote, which is in the given
-// column; anything after the closing quote is ignored. The result is empty and not nil for an empty scalar. It is nil
-// if text is empty or if the scalar continues on the next line. If an escaped line break ends the line, the result
+// quotedColumns returns the column of each character of the value of a quoted YAML scalar. text is the rest of the line
+// from the opening quote (' or "), which is in the given column; anything after the closing quote is ignored. An escape
+// sequence is one character, and the quotes have no column. The result is empty and not nil for an empty scalar. It is
+// nil if text is empty or if the scalar continues on the next line. If an escaped line break ends the line, the result
 // contains the columns of the characters before it.
 func quotedColumns(text string, column int) []int {
 	character := singleQuoted
@@ -105,7 +114,8 @@ func quotedColumns(text string, column int) []int {
 	return nil
 }
 
-// line returns a line, counted from 1, without a carriage return at its end, or "" if it does not exist.
+// line returns the line with this number, counted from 1, without a carriage return at its end. It returns "" if the
+// number is less than 1 or greater than the number of lines.
 func line(lines []string, number int) string {
 	if number < 1 || number > len(lines) {
 		return ""
@@ -113,8 +123,8 @@ func line(lines []string, number int) string {
 	return strings.TrimSuffix(lines[number-1], "\r")
 }
 
-// afterColumn returns the part of a line that starts at a column, counted in characters from 1. It returns "" if the
-// line is shorter.
+// afterColumn returns the part of a line from a column on, counted in characters from 1, including the character in
+// that column. It returns "" if the line is shorter or the column is less than 1.
 func afterColumn(line string, column int) string {
 	for at := range line {
 		if column--; column == 0 {
@@ -124,9 +134,9 @@ func afterColumn(line string, column int) string {
 	return ""
 }
 
-// at translates a position in the text, as HIL reports it, to a position in the file, as At does. A position after the
-// final line break of the text, at which HIL reports an unexpected end, becomes the end of the last line that is not
-// empty.
+// at translates p, a position in the text as HIL reports it, to a position in the file, as At does for a line and a
+// column. A position after the final line break of the text, at which HIL reports an unexpected end, becomes the end of
+// the last line that is not empty.
 func (s Source) at(p ast.Pos) diag.Pos {
 	if p.Column == 1 && p.Line > 1 && s.offset(p.Line, 1) >= utf8.RuneCountInString(s.Text) {
 		// A block scalar ends with a line break, so HIL reports an unexpected end on the line after it. The end of the
@@ -137,9 +147,10 @@ func (s Source) at(p ast.Pos) diag.Pos {
 	return s.At(p.Line, p.Column)
 }
 
-// At translates a line and a column of the text, both counted from 1, to a position in the file. It returns Pos if the
-// source is Folded, if positions in the text are not known, or if the line is 0. A column after the end of a quoted
-// scalar is the column after its last character.
+// At translates a line and a column of the text, both counted from 1, to a position in the file. It returns the
+// position of the start of the text (Pos) if the source is Folded, if positions in the text are not known because the
+// line of Pos is 0, or if line is less than 1. In a quoted scalar, a position after the end of the text becomes the
+// column after the last character. Otherwise positions beyond the end of the text are not checked.
 func (s Source) At(line, column int) diag.Pos {
 	pos := s.Pos
 	switch {
@@ -159,8 +170,9 @@ func (s Source) At(line, column int) diag.Pos {
 	return pos
 }
 
-// offset returns the number of characters of the text before a line and column, both counted from 1. It counts on
-// beyond the end of the text.
+// offset returns the number of characters (not bytes) of the text before a line and column, both counted from 1; a line
+// break is one character. For a position beyond the end of its line or of the text it counts on as if the line or the
+// text continued. offset never fails.
 func (s Source) offset(line, column int) int {
 	offset, rest := 0, s.Text
 	for range line - 1 {

@@ -27,7 +27,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Template is a parsed text with expressions. It is immutable and safe for concurrent use.
+// A Template is a parsed text with any number of expressions ${...}, such as "redis://${host}", and can be checked and
+// evaluated. Parse creates it; the zero Template cannot be evaluated. It is immutable and safe for concurrent use.
 type Template struct {
 	source     Source
 	root       ast.Node
@@ -35,7 +36,10 @@ type Template struct {
 	calls      []Call
 }
 
-// A Reference is an access to a variable in a template. It says nothing about whether the variable exists.
+// A Reference is an access to a variable in a template: the full dotted name of the variable, whether the access has a
+// key in brackets (Indexed), that key if it is a constant string or integer, as in name["key"] or name[0], and the
+// position in the file. Key is "" without brackets and for any other key. The variable does not have to exist. The zero
+// Reference has an empty name, which Parse never returns.
 type Reference struct {
 	Name    string
 	Indexed bool   // whether it is written as name[...]
@@ -43,7 +47,8 @@ type Reference struct {
 	Pos     diag.Pos
 }
 
-// Names yields the name and its dotted prefixes, longest first: a.b.c, a.b, a.
+// Names returns a sequence of the reference's name and its dotted prefixes, longest first: "a.b.c", "a.b" and "a" for
+// the name "a.b.c". A key in brackets is not a part of the names.
 func (r Reference) Names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name, more := r.Name, true; more && yield(name); {
@@ -55,9 +60,10 @@ func (r Reference) Names() iter.Seq[string] {
 	}
 }
 
-// KeyOf reports whether the reference reads the named map variable or one of its keys, and returns the key that it
-// reads. The key is "" if the whole map is read or the key is computed. For "a.b.c" and the variable "a" it is "b.c".
-// For name[...] below the variable, it is the key before the brackets.
+// KeyOf reports whether the reference reads the map variable with this name or one of its keys, and returns the key
+// that it reads. For the variable "a", the key is "b.c" for the references a.b.c and a.b.c[...], "b" for a["b"], and ""
+// for a, which reads the whole map, and for a[...] with a computed key. ok is false, and the key must be ignored, for
+// any other reference, even for one that reads a map which contains the variable, such as a for the variable "a.b".
 func (r Reference) KeyOf(variable string) (key string, ok bool) {
 	if key, below := strings.CutPrefix(r.Name, variable+"."); below {
 		return key, true
@@ -65,15 +71,17 @@ func (r Reference) KeyOf(variable string) (key string, ok bool) {
 	return r.Key, r.Name == variable
 }
 
-// A Call is a call of a function in a template. It says nothing about whether the function exists.
+// A Call is a call of a function in a template: the name of the function, its arguments, and the position of the call
+// in the file. Args has one element for each argument: the text of a constant string or integer, and "" for any other
+// argument. The function does not have to exist. The zero Call has an empty name, which Parse never returns.
 type Call struct {
 	Name string
 	Args []string // the values of constant arguments; "" for other arguments
 	Pos  diag.Pos
 }
 
-// Arg returns the value of the argument with this index, counted from 0. It returns "" if the argument is not a
-// constant or does not exist.
+// Arg returns the value of the argument with this index, which counts from 0 and must not be negative. It returns "" if
+// the argument does not exist or is not a constant string or integer. The value of the integer 5 is "5".
 func (c Call) Arg(index int) string {
 	if index >= len(c.Args) {
 		return ""
@@ -85,9 +93,10 @@ func (c Call) Arg(index int) string {
 // and Go cannot recover from a stack overflow.
 const maxLength = 64 << 10
 
-// Parse parses a text. It does not check whether variables and functions exist; see Template.Check. If the syntax is
-// invalid, if HIL's parser panics, or if a text with an expression is longer than 64 KiB, the error is a diag.Errors
-// with the position in the file, and the template is nil.
+// Parse parses a text that may contain expressions ${...}. It does not check whether variables and functions exist; see
+// Template.Check. A text without expressions is valid. Parse returns nil and a diag.Errors, with one error at its
+// position in the file, if the syntax is invalid, if HIL's parser panics, or if a text that contains "${" is longer
+// than 64 KiB.
 func Parse(source Source) (template *Template, err error) {
 	if len(source.Text) > maxLength && strings.Contains(source.Text, "${") {
 		return nil, syntaxError(source.Pos,
@@ -111,27 +120,31 @@ func Parse(source Source) (template *Template, err error) {
 	return t, nil
 }
 
-// syntaxError returns a diag.Errors with one diagnostic of the rule "expression-syntax" at the position, for a text
-// that cannot be parsed.
+// syntaxError returns a diag.Errors for a text that cannot be parsed. It contains one diagnostic, of the rule
+// "expression-syntax", with the given position and message. The result is never nil.
 func syntaxError(pos diag.Pos, message string) error {
 	return diag.Errors{{Rule: "expression-syntax", Message: message, Pos: pos}}
 }
 
-// Text returns the text as it is written, with its ${...} and $$.
+// Text returns the text as it is written in the definition, with its ${...} and with $$ for a dollar sign. It does not
+// evaluate anything.
 func (t *Template) Text() string { return t.source.Text }
 
-// Pos returns the position of the first character of the text.
+// Pos returns the position of the first character of the text in its file. It is zero if Parse was called with a Source
+// without a position.
 func (t *Template) Pos() diag.Pos { return t.source.Pos }
 
-// IsLiteral reports whether the text has no expression other than a constant string, so that Eval does not use its
-// scope. The result of Eval may differ from Text, because "$$" represents a dollar sign.
+// IsLiteral reports whether the text contains no ${...} at all or is a single ${...} with a constant string, so that
+// Eval returns the same string with every scope, also with nil. The result of Eval may differ from Text, because "$$"
+// in the text represents a dollar sign.
 func (t *Template) IsLiteral() bool {
 	_, ok := t.root.(*ast.LiteralNode)
 	return ok
 }
 
-// SingleVariable returns the name of the variable if the template consists of a single access to it, such as
-// "${license_key}", without an index. Otherwise it returns false.
+// SingleVariable returns the full dotted name of a variable and true if the template consists only of an access to this
+// variable, such as "${license_key}" or "${a.b}". It returns "" and false for any other template, for example if text
+// surrounds the access or if it has an index, as in "${a[0]}".
 func (t *Template) SingleVariable() (name string, ok bool) {
 	if access, ok := t.singleExpression().(*ast.VariableAccess); ok {
 		return access.Name, true
@@ -139,7 +152,8 @@ func (t *Template) SingleVariable() (name string, ok bool) {
 	return "", false
 }
 
-// singleExpression returns the expression if the template consists of a single ${...}, and nil otherwise.
+// singleExpression returns the node of the expression if the template consists of a single ${...} without surrounding
+// text. It returns nil for any other template, and for one that is a constant string.
 func (t *Template) singleExpression() ast.Node {
 	if output, ok := t.root.(*ast.Output); ok && len(output.Exprs) == 1 {
 		return output.Exprs[0]
@@ -147,17 +161,17 @@ func (t *Template) singleExpression() ast.Node {
 	return nil
 }
 
-// References returns every access to a variable, in the order of the text and with repetitions. The caller must not
-// modify the slice.
+// References returns all accesses to variables in the template, in the order of the text and with repetitions. The
+// result is nil if there are none. It is not a copy, so the caller must not modify it.
 func (t *Template) References() []Reference { return t.references }
 
-// Calls returns every function call, in the order of the text and with repetitions. The caller must not modify the
-// slice.
+// Calls returns all function calls in the template, in the order of the text and with repetitions; a call precedes the
+// calls in its arguments. The result is nil if there are none. It is not a copy, so the caller must not modify it.
 func (t *Template) Calls() []Call { return t.calls }
 
-// ConfigKeys returns the keys that the expressions read with config(), in the order of the text and with repetitions.
-// It leaves out keys that are computed, and config.find(), which needs none. The result is nil if there are no such
-// keys.
+// ConfigKeys returns the constant keys of the calls of the function config in the template, such as "redis.host" for
+// ${config("redis.host")}, in the order of the text and with repetitions. Keys that are computed are left out, and so
+// are those of config.find, which does not require a value. The result is nil if there are no such keys.
 func (t *Template) ConfigKeys() (keys []string) {
 	for _, call := range t.calls {
 		if key := call.Arg(0); call.Name == "config" && key != "" {
@@ -167,8 +181,9 @@ func (t *Template) ConfigKeys() (keys []string) {
 	return keys
 }
 
-// collect appends the references and calls of a node and of its operands to those of the template, in the order of the
-// text.
+// collect appends the accesses to variables and the function calls in a node, and in the nodes below it, to the
+// references and calls of the template, in the order of the text. If anything but a variable is indexed, only the key
+// is searched; Check and Eval reject such an index. collect is only used while the template is created.
 func (t *Template) collect(node ast.Node) {
 	switch n := node.(type) {
 	case *ast.VariableAccess:
@@ -194,14 +209,16 @@ func (t *Template) collect(node ast.Node) {
 	}
 }
 
-// collectAll calls collect for each node.
+// collectAll appends the accesses to variables and the function calls in each of the nodes, in their order, to those of
+// the template; see collect.
 func (t *Template) collectAll(nodes ...ast.Node) {
 	for _, node := range nodes {
 		t.collect(node)
 	}
 }
 
-// constant returns the value of a literal string or integer as text, and "" for any other node.
+// constant returns the value of a literal string, or of a literal integer as decimal text. It returns "" for any other
+// node, such as a boolean, a float or an access to a variable, and for the empty string.
 func constant(node ast.Node) string {
 	if literal, ok := node.(*ast.LiteralNode); ok {
 		switch v := literal.Value.(type) {

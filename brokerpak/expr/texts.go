@@ -14,14 +14,17 @@ import (
 // user could exhaust the memory.
 const maxText = 4 << 20
 
-// split implements split(separator, text): the list of the parts of the text between the separators. An empty separator
-// splits the text into its characters. It never fails.
+// split implements Function.Call for the function split(separator, text) of expressions. It returns the list of the
+// parts of the text between the separators. A text without a separator results in a list of one element. An empty
+// separator splits the text into its characters, so that an empty text results in an empty list. split never returns an
+// error.
 func split(args []any) (any, error) {
 	return value.Texts(strings.Split(as[string](args[1]), as[string](args[0]))), nil
 }
 
-// join implements join(separator, list): the texts of the elements, separated by the separator. It fails if an element
-// is a list or a map, or if the result would be larger than maxText.
+// join implements Function.Call for the function join(separator, list) of expressions. It returns the texts of the
+// elements, separated by the separator, and "" for an empty list. join returns an error if an element is a list or a
+// map, or if the elements with one separator for each have more than 4 MB (maxText).
 func join(args []any) (any, error) {
 	separator := as[string](args[0])
 	parts, err := textsOf(as[[]any](args[1]))
@@ -38,10 +41,13 @@ func join(args []any) (any, error) {
 	return strings.Join(parts, separator), nil
 }
 
-// replace implements replace(text, search, replacement), which replaces all occurrences of the search text. A search
-// text of two or more characters that begins and ends with a slash is a regular expression, without these slashes; $1
-// or ${name} in the replacement then stands for the text of a group. An empty search text occurs before each character
-// and at the end. It fails if the expression is invalid, or if the result could be larger than maxText.
+// replace implements Function.Call for the function replace(text, search, replacement) of expressions. It returns the
+// text with all occurrences of the search text replaced. A search text of two or more characters that begins and ends
+// with a slash, such as "/a+/", is a regular expression (RE2) between these slashes; $1 or ${name} in the replacement
+// then represents the text of a group. An empty search text occurs before each character and at the end.
+//
+// replace returns an error if the regular expression is invalid, or if the result could have more than 4 MB (maxText),
+// as estimated before the replacement.
 func replace(args []any) (any, error) {
 	text, search, replacement := as[string](args[0]), as[string](args[1]), as[string](args[2])
 	if len(search) < 2 || search[0] != '/' || search[len(search)-1] != '/' {
@@ -64,11 +70,12 @@ func replace(args []any) (any, error) {
 	return pattern.ReplaceAllString(text, replacement), nil
 }
 
-// errTooLong returns the error for a result that could be larger than maxText.
+// errTooLong returns a new error which says that the result of a function could have more than maxText bytes (4 MB). It
+// is never nil.
 func errTooLong() error { return fmt.Errorf("the result could have more than %d bytes", maxText) }
 
-// compile compiles a regular expression. It returns an error, which does not contain the expression, because that may
-// be secret, if the expression is invalid.
+// compile compiles a regular expression in Go's syntax (RE2). If the expression is invalid, compile returns nil and an
+// error, which says why but does not contain the expression, because that may be secret.
 func compile(pattern string) (*regexp.Regexp, error) {
 	compiled, err := regexp.Compile(pattern)
 	var syntaxErr *syntax.Error
@@ -78,10 +85,12 @@ func compile(pattern string) (*regexp.Regexp, error) {
 	return compiled, err
 }
 
-// regex implements regex(pattern, text). It returns the first match: the whole match of a pattern without groups, the
-// list of its unnamed groups, or the map of its named groups. A group that did not take part in the match is null. It
-// fails if the text does not match, which is the only error that quotes the pattern, or if the pattern is invalid or
-// has both kinds of groups.
+// regex implements Function.Call for the function regex(pattern, text) of expressions. It returns the first match of
+// the pattern (RE2) in the text: the text of the match for a pattern without groups, or else the list of its unnamed
+// groups or the map of its named groups. A group that did not take part in the match is null.
+//
+// regex returns an error if the text does not match, if the pattern is invalid, or if it has both kinds of groups. Only
+// the first of these errors quotes the pattern; none contains the text.
 func regex(args []any) (any, error) {
 	pattern, err := compile(as[string](args[0]))
 	if err != nil {

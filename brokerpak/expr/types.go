@@ -11,8 +11,12 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// A typeCheck reports type errors that occur with every value of the variables. It knows the types of literals, of
-// the results of functions, and of the variables in Names.Types. Everything else may have any type.
+// A typeCheck checks the types in one template and adds an error to a list for each type error that occurs with every
+// value of the variables. It knows the types of scalar literals, of the results of functions, and of the variables in
+// Names.Types. A comparison or a logical operation is a Bool, and a conditional has the type of its arms if both have
+// the same one. A template is a String, unless it is a single ${...}, which has the type of its expression. Everything
+// else may have any type, such as the result of + or an element of a list. Its method infer checks a node and returns
+// its type. The zero typeCheck cannot be used.
 type typeCheck struct {
 	template  *Template
 	declared  Names
@@ -20,8 +24,9 @@ type typeCheck struct {
 	list      *diag.List
 }
 
-// infer returns the type of a node, or Any if it depends on the values. It adds the errors in the node and in its
-// operands to the list.
+// infer returns the type of the value of a node, or Any if the type depends on the values of variables or is not known.
+// It also checks the node and the nodes below it, and adds an error to c.list for each type error that occurs with
+// every value.
 func (c *typeCheck) infer(node ast.Node) Type {
 	switch n := node.(type) {
 	case *ast.LiteralNode:
@@ -44,7 +49,8 @@ func (c *typeCheck) infer(node ast.Node) Type {
 	}
 }
 
-// literalType returns the type of a literal, or Any if it is not a scalar.
+// literalType returns the type of a literal: String, Int, Float or Bool. It returns Any for a literal of another type,
+// such as a list.
 func literalType(n *ast.LiteralNode) Type {
 	for _, t := range []Type{String, Int, Float, Bool} {
 		if t.kind().hil == n.Typex {
@@ -54,13 +60,15 @@ func literalType(n *ast.LiteralNode) Type {
 	return Any
 }
 
-// fail adds a type error at the position of a node to the list. format and args are those of fmt.Sprintf.
+// fail adds an error of the rule "expression-type" to c.list. Its position is that of the node in the file, and its
+// message is formatted as by fmt.Sprintf.
 func (c *typeCheck) fail(node ast.Node, format string, args ...any) {
 	c.list.Errorf(c.template.source.at(node.Pos()), "expression-type", format, args...)
 }
 
-// index checks name[key]: the name must be a variable that may be a list or map, and the key must have a suitable type:
-// a number for a list, and a scalar for a map. Violations are added to the list as errors.
+// index checks the types in name[key]. It adds an error to c.list if anything but a variable is indexed, if the
+// variable is known to be neither a list nor a map, if the key of a list cannot be a number, or if the key is a list or
+// a map. The key is checked with infer.
 func (c *typeCheck) index(n *ast.Index) {
 	key := c.infer(n.Key)
 	target, ok := n.Target.(*ast.VariableAccess)
@@ -78,9 +86,10 @@ func (c *typeCheck) index(n *ast.Index) {
 	}
 }
 
-// call checks the types of the arguments of a call, adds an error to the list for each one that cannot be converted,
-// and returns the type of its result, or Any for an unknown function. Unknown functions and wrong numbers of arguments
-// are reported by Template.Check.
+// call checks the types in a call of a function: it checks each argument with infer, and adds an error to c.list for
+// each one that cannot be converted to the type that the function declares. It returns the type of the function's
+// result, or Any for an unknown function. Unknown functions and wrong numbers of arguments are not reported here, but
+// by Template.Check; in both cases, the types of the arguments are not compared.
 func (c *typeCheck) call(n *ast.Call) Type {
 	function, ok := c.functions[n.Func]
 	var types []Type
@@ -100,8 +109,9 @@ func (c *typeCheck) call(n *ast.Call) Type {
 	return function.Result
 }
 
-// conditional checks condition ? a : b, and adds an error to the list for a condition that cannot be true or false and
-// for an arm that is a list or map. The type is that of both arms, or Any if they differ.
+// conditional checks the types in condition ? a : b. It checks the three operands with infer, and adds an error to
+// c.list for a condition that cannot be true or false and for an arm that is a list or a map. It returns the type of
+// both arms, or Any if their types differ.
 func (c *typeCheck) conditional(n *ast.Conditional) Type {
 	if condition := c.infer(n.CondExpr); !convertible(n.CondExpr, condition, Bool) {
 		c.fail(n.CondExpr, "the condition must be true or false, not %s", describe(n.CondExpr, condition))
@@ -119,7 +129,8 @@ func (c *typeCheck) conditional(n *ast.Conditional) Type {
 }
 
 // unsuitableArm returns the error for an arm of a conditional that is a list or a map, which HIL does not support. t is
-// List or Map. The error says how an input gets the same value.
+// the type of the arm, List or Map. The message suggests json.marshal in both arms, in an input of type array or
+// object. The result is never nil.
 func unsuitableArm(t Type) error {
 	inputType := "array"
 	if t == Map {
@@ -129,9 +140,10 @@ func unsuitableArm(t Type) error {
 		withArticle(t), inputType)
 }
 
-// arithmetic checks an operation with +, -, *, /, %, a comparison, or a logical operation, and adds an error to the
-// list for each operand of an unsuitable type. It returns Bool for comparisons and logical operations, and Any for the
-// others, which may be an int or a float.
+// arithmetic checks the types in an operation with +, -, *, /, %, a comparison, or a logical operation. It checks the
+// operands with infer, and adds an error to c.list for an operand that is a list or a map, for one of a logical
+// operation that cannot be true or false, and for one of any other operation than == and != that cannot be a number. It
+// returns Bool for comparisons and logical operations, and Any for the others, which may be an int or a float.
 func (c *typeCheck) arithmetic(n *ast.Arithmetic) Type {
 	logical := n.Op == ast.ArithmeticOpLogicalAnd || n.Op == ast.ArithmeticOpLogicalOr
 	equality := n.Op == ast.ArithmeticOpEqual || n.Op == ast.ArithmeticOpNotEqual
@@ -156,8 +168,9 @@ func (c *typeCheck) arithmetic(n *ast.Arithmetic) Type {
 	return Any
 }
 
-// output checks the parts of a template. A template with a single ${...} has the type of that expression; any other is
-// a text, and a list or map in it is added to the list as an error.
+// output checks the types of the parts of a template, which are its expressions ${...} and the texts between them, with
+// infer. It returns the type of the expression if the template is a single ${...}. Otherwise it returns String, and
+// adds an error to c.list for each part that is a list or a map.
 func (c *typeCheck) output(n *ast.Output) Type {
 	if len(n.Exprs) == 1 {
 		return c.infer(n.Exprs[0])
@@ -170,14 +183,17 @@ func (c *typeCheck) output(n *ast.Output) Type {
 	return String
 }
 
-// numeric reports whether a node of the type t may be a number, or a text that is converted to one.
+// numeric reports whether the value of a node, whose type is t, may be an int or a float, or a text that HIL converts
+// to one. A text that is not constant counts as numeric, and so does a value of type Any; a bool does not.
 func numeric(node ast.Node, t Type) bool {
 	return convertible(node, t, Int) || convertible(node, t, Float)
 }
 
-// convertible reports whether HIL can convert the value of a node from its type, which is the parameter from, to
-// another one. A text that is not constant may be a number or a boolean, depending on its value, and counts as
-// convertible. Any is convertible to every type and from every type.
+// convertible reports whether HIL can convert the value of a node from the type from, which is the type of the node, to
+// the type to. Every scalar can be converted to a string. Lists and maps cannot be converted to other types, nor
+// numbers to bool or bool to numbers. A constant text can be converted to a number or bool if it has the form of one. A
+// text that is not constant counts as convertible, because that depends on its value. Any is convertible to every type
+// and from every type.
 func convertible(node ast.Node, from, to Type) bool {
 	if from == Any || to == Any || from == to {
 		return true
@@ -207,8 +223,9 @@ func convertible(node ast.Node, from, to Type) bool {
 	return err == nil
 }
 
-// describe returns a description of a node for an error: of a constant text or integer, its value in quotes, and of any
-// other node and the empty text, the type t with its article.
+// describe returns a description of a node for an error message. For a constant text or integer, that is its value in
+// double quotes. For any other node, and for the empty text, it is the name of its type t with the indefinite article,
+// such as "a list".
 func describe(node ast.Node, t Type) string {
 	if text := constant(node); text != "" {
 		return strconv.Quote(text)
@@ -216,7 +233,7 @@ func describe(node ast.Node, t Type) string {
 	return withArticle(t)
 }
 
-// withArticle returns the name of a type with its indefinite article.
+// withArticle returns the name of a type with its indefinite article, such as "an int", "an any" or "a string".
 func withArticle(t Type) string {
 	if strings.HasPrefix(t.String(), "i") || t == Any {
 		return "an " + t.String()
