@@ -13,8 +13,14 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A candidate is the value that a secret should have according to this request. The zero candidate means that this call
-// does not know the value.
+// A candidate is the value that a secret should have according to this request: a supplied value, a password, or the
+// value that the record of the deployed manifest contains. An available candidate with the value nil means that the
+// secret has no value. The zero candidate is not available: this call does not know the value, so the secret keeps the
+// value in CredHub, or gets its first password if none is stored.
+//
+// requested means that the parameters of this request contain the value. changed means that the value counts as a new
+// one even if the previous value is not available for comparison. keepers is the digest of the values of the secret's
+// keepers, expressions whose change demands a new password; it is "" if the secret has none.
 type candidate struct {
 	// item is the value. It is meaningful only if available is true.
 	item any
@@ -29,15 +35,19 @@ type candidate struct {
 	keepers string
 }
 
-// A candidateFunc returns the candidate for a secret. The second argument is the secret's entry in the record of the
-// deployed manifest, which is zero if there is none. It returns an error if the value cannot be determined. The
-// candidate must not be used then.
+// A candidateFunc returns the candidate for a secret of the definition. before is the secret's entry in the record of
+// the deployed manifest; it is zero if the record has none. A value that this call does not know is not an error: the
+// candidate is then not available. The function returns an error if an expression for the value cannot be evaluated.
+// The candidate that it returns with an error must not be used.
 type candidateFunc func(secret brokerpak.Secret, before record.Secret) (candidate, error)
 
 // definedCandidates returns the candidateFunc for secrets of the definition, and for secret inputs of a template that
-// an errand applies: generated passwords and supplied values. The set generated contains the inputs whose values are
-// generated and therefore secret; it may be nil. The function returns an error if an expression cannot be evaluated.
-// See generatedCandidate and suppliedCandidate for the values.
+// an errand applies. A secret without an expression gets the candidate for a generated password (see
+// generatedCandidate). A secret with an expression keeps its earlier value if keepsSuppliedValue reports true and this
+// request does not set the secret's input as a parameter; otherwise it gets the value of its expression (see
+// suppliedCandidate). r contains the resolved variables. generated is the set of inputs whose values are generated; it
+// may be nil. definedCandidates itself never fails. The function that it returns passes on the errors of expressions
+// that cannot be evaluated.
 func definedCandidates(r *resolution, generated map[string]bool) candidateFunc {
 	return func(secret brokerpak.Secret, before record.Secret) (candidate, error) {
 		if secret.Value == nil {
@@ -51,17 +61,19 @@ func definedCandidates(r *resolution, generated map[string]bool) candidateFunc {
 	}
 }
 
-// recordedCandidate returns the candidate for a secret that keeps its value. The value is available only if before, the
-// entry of the secret in the record of the deployed manifest, contains it.
+// recordedCandidate returns the candidate for a secret that keeps its value. before is the secret's entry in the record
+// of the deployed manifest. If before contains the value, the candidate is available and has this value; otherwise, as
+// for a value in CredHub or an empty entry, the result is the zero candidate.
 func recordedCandidate(before record.Secret) candidate {
 	return candidate{item: before.Value, available: before.Value != nil}
 }
 
-// keepsSuppliedValue reports whether a secret with an expression, which this request does not set, keeps the value that
-// it got earlier. It does in two cases: its value was generated, which the generated argument says of the secret's
-// input, and the record contains the value or its place in CredHub; or its input is a secret parameter of an earlier
-// request. Only CredHub knows the value of such a parameter, so the input has no value in this call. before is the
-// entry of the secret in the record of the deployed manifest.
+// keepsSuppliedValue reports whether a secret keeps the value that it got from an earlier request, so that its
+// expression must not be evaluated again. The secret must have an expression, and its input must not be a parameter of
+// this request; the caller checks both. The result is true in two cases. Either generated is true, which means that the
+// value of the secret's input is generated, and before contains a value, a version or a CredHub reference. Or the input
+// is a secret parameter of an earlier request, whose value only CredHub knows, so that the input has no value in this
+// call. before is the secret's entry in the record of the deployed manifest, or zero if it has none.
 func keepsSuppliedValue(r *resolution, secret brokerpak.Secret, before record.Secret, generated bool) bool {
 	wasSet := before.Value != nil || before.Version > 0 || before.Reference != ""
 	if generated && wasSet {
@@ -71,11 +83,16 @@ func keepsSuppliedValue(r *resolution, secret brokerpak.Secret, before record.Se
 	return isSecretParameter && r.scope.Origins[secret.Input].FromRequest && r.scope.Values[secret.Input] == nil
 }
 
-// suppliedCandidate returns the value of a secret's expression as its candidate. The requested argument says that this
-// request contains the value as a parameter. An input without a value gives an available candidate with the value nil.
-// For a field of the UAA client that the broker did not send, suppliedCandidate returns the recorded candidate, because
-// the broker sends the client's secret only once. It returns an error if the expression cannot be evaluated. before is
-// the entry of the secret in the record of the deployed manifest.
+// suppliedCandidate returns the candidate for a secret that has an expression. If the expression only refers to an
+// input or another variable that is set, the candidate is the resolved value in its own type, or nil if the input has
+// no value. Any other expression is evaluated; values that it generates are stored in the scope of r. In both cases the
+// candidate is available. requested states that the parameters of this request contain the value, and is copied into
+// the candidate.
+//
+// If the expression refers to a field of the UAA client, the candidate is the field that the broker sends or sent
+// earlier. If the field is missing, suppliedCandidate returns the recordedCandidate of before, the secret's entry in
+// the record of the deployed manifest, because the broker sends the secret of the client only once. suppliedCandidate
+// returns an error only if it evaluates an expression and the evaluation fails.
 func suppliedCandidate(
 	r *resolution, secret brokerpak.Secret, before record.Secret, requested bool,
 ) (candidate, error) {
@@ -98,11 +115,16 @@ func suppliedCandidate(
 	return supplied, nil
 }
 
-// generatedCandidate returns the candidate for a generated password: the recorded candidate, or a new password if the
-// values of the secret's keepers have changed since it was generated. Without a recorded digest of the keepers, they do
-// not count as changed. If the record does not contain the value, the recorded candidate is not available, so
-// decideSecret keeps the stored password or generates the first one. generatedCandidate returns an error if a keeper
-// cannot be evaluated. before is the entry of the secret in the record of the deployed manifest.
+// generatedCandidate returns the candidate for a secret whose value is a generated password. Normally this is the
+// recordedCandidate of before, the secret's entry in the record of the deployed manifest. If the record does not
+// contain the password, that candidate is not available, so decideSecret keeps the password in CredHub or generates the
+// first one.
+//
+// The keepers of a secret are expressions, which are evaluated in the scope of r; a change of their values demands a
+// new password. If both the secret and before have keepers, and the current digest of their values differs from the one
+// in before, generatedCandidate returns a new random password, with the field changed set. Neither the first keepers of
+// a secret nor the removal of its keepers demands a new password. The candidate contains the current digest, or "" if
+// the secret has no keepers. generatedCandidate returns an error if a keeper cannot be evaluated.
 func generatedCandidate(r *resolution, secret brokerpak.Secret, before record.Secret) (candidate, error) {
 	recorded := recordedCandidate(before)
 	if len(secret.Keepers) == 0 {
@@ -128,7 +150,9 @@ func generatedCandidate(r *resolution, secret brokerpak.Secret, before record.Se
 // files.
 const passwordLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// password returns a new random password of letters and digits. It has about 5.95 bits of entropy per character.
+// password returns a new random password with length letters (a-z, A-Z) and digits, which is "" for the length 0. A
+// negative length causes a panic. The password is cryptographically random, with about 5.95 bits of entropy per
+// character.
 func password(length int) string {
 	letters, count := make([]byte, length), big.NewInt(int64(len(passwordLetters)))
 	for i := range letters {

@@ -7,10 +7,15 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// checkConditions returns the error of the first check of the definition that fails; see vars.Scope.Require for its
-// type. A check that is false and that is also false for the deployed instance only causes a logged warning: this
-// request did not cause the violation, and an error would block every update of the instance. This does not apply to a
-// check that compares with the previous plan, nor to one that cannot be evaluated: these return their error.
+// checkConditions evaluates the checks of the definition in their order and returns the error of the first one that
+// fails, or nil. The error of a false check has the check's message: it is a *fault.UserError if the audience of the
+// check is the user, and a *diag.PositionError for the operator otherwise. A check or message that cannot be evaluated
+// is an error as well.
+//
+// A check that is false, and that is also false for the deployed instance, only causes a logged warning, even if its
+// message cannot be evaluated: this request did not cause the violation, and an error would block every update of the
+// instance. This exception does not apply to a check that reads the previous deployment or plan, nor to a check that
+// cannot be evaluated for this request or for the deployed instance.
 func checkConditions(r *resolution) error {
 	scope := r.scope.With(previousNames(r))
 	for _, check := range r.bosh.Checks {
@@ -26,15 +31,16 @@ func checkConditions(r *resolution) error {
 	return nil
 }
 
-// isFalse reports whether a check can be evaluated and is false. A check that cannot be evaluated is not false.
+// isFalse reports whether the condition of a check can be evaluated in the scope and is false. It returns false for a
+// check whose condition cannot be evaluated. The message of the check is not evaluated.
 func isFalse(scope *vars.Scope, check brokerpak.Check) bool {
 	holds, err := scope.Holds("checks", check.That)
 	return err == nil && !holds
 }
 
-// deployedFails reports whether a check is false for the deployed instance. It returns false if no instance is
-// deployed, if the check reads the previous deployment, or if the check or the variables of the deployed instance
-// cannot be evaluated.
+// deployedFails reports whether a check is false for the deployed instance, with its earlier parameters and plan. It
+// returns false if no instance is deployed, if the check reads the previous deployment or plan (a name that begins with
+// "previous." or "previous_plan."), or if the check or the variables of the deployed instance cannot be evaluated.
 func deployedFails(r *resolution, check brokerpak.Check) bool {
 	if !r.previous.exists() || len(brokerpak.Previous(check.That)) > 0 {
 		return false
@@ -43,11 +49,16 @@ func deployedFails(r *resolution, check brokerpak.Check) bool {
 	return err == nil && isFalse(scope, check)
 }
 
-// resolveDeployed returns the variables of the deployed instance, without validating them. They are computed from the
-// parameters of earlier requests, the previous plan's properties, and the instance groups and releases in the deployed
-// manifest. If the broker did not send the previous properties, those of the current plan are used. Expressions that
-// are evaluated in the result can also read the names of previousNames. resolveDeployed returns an error if the
-// manifest cannot be read or a variable cannot be resolved.
+// resolveDeployed returns a scope with the variables of the deployed instance, which are not validated. They are
+// computed from the parameters of earlier requests except secret and ephemeral ones, which count as omitted because the
+// record lacks their values, from the plan properties that the broker sent as the previous ones, or else those of the
+// current plan, from the recorded sticky values, and from the instance groups and releases in the deployed manifest.
+// All other sources are those of this request: r, whose variables must have been resolved, supplies the generated
+// values, the constants such as request.context, the plan's overrides, the operator's defaults and the configuration.
+// Expressions that are evaluated in the scope can also use the names of previousNames, such as previous.exists.
+//
+// resolveDeployed returns nil and an error if the deployed manifest is not valid YAML or if a variable cannot be
+// resolved.
 func resolveDeployed(r *resolution) (*vars.Scope, error) {
 	root, err := r.previous.root()
 	if err != nil {

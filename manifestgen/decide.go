@@ -9,8 +9,11 @@ import (
 	"service-adapter/internal/record"
 )
 
-// decisions is the second stage: everything that must be known before the manifest is rendered. Only decide and
-// withOutputs return decisions.
+// decisions is the result of the second stage of Generator.Generate: the resolved variables, the sized plan, and the
+// decisions about errands and secrets, from which the manifest is rendered. The field template contains the outputs of
+// the provision template that are not sensitive, after generate-manifest has applied it; it is nil before that, and if
+// generate-manifest applies no template. The field errandProperties is nil if the plan has no errands of this adapter.
+// Only decide and withOutputs return decisions, and no later stage changes them.
 type decisions struct {
 	*resolution
 	// plan is the broker's plan, with the instance groups sized as the definition demands.
@@ -31,10 +34,11 @@ type decisions struct {
 }
 
 // definedSecrets are the secrets of the definition, followed by the secret inputs of a template that an errand applies.
+// The list is empty if the service has neither.
 type definedSecrets []brokerpak.Secret
 
-// ofInput returns the secret that has the input of this name as its value. It returns nil if there is none, and for the
-// name "".
+// ofInput returns the first secret whose value is exactly the input of this name, as a pointer into the list. It
+// returns nil if there is none, and always for the name "".
 func (d definedSecrets) ofInput(name string) *brokerpak.Secret {
 	at := slices.IndexFunc(d, func(secret brokerpak.Secret) bool { return name != "" && secret.Input == name })
 	if at < 0 {
@@ -43,16 +47,30 @@ func (d definedSecrets) ofInput(name string) *brokerpak.Secret {
 	return &d[at]
 }
 
-// decide resolves the variables, sizes the instance groups, evaluates the properties of errands and decides the value
-// of every secret. The imported values are values of user inputs that an import read from existing resources; they are
-// nil otherwise. Violations that are tolerated are logged as warnings; see checkConditions. decide changes nothing
-// else, and does not run OpenTofu.
+// decide performs the second stage of Generator.Generate: it resolves the variables, sizes the instance groups,
+// evaluates the properties of errands and decides the value of every secret. imported contains the values of inputs
+// that Generator.Provision passes back, for example after an import, and is nil if there are none; see resolve.
 //
-// It returns an error if an expression or a variable cannot be resolved, if a secret cannot get a value, if the errands
-// cannot work, or if the request violates the definition's rules on versions, sizes or checks. An invalid parameter, a
-// version that violates a constraint, a forbidden size, a failed check whose audience is the user, and errand
-// properties that Errands.Check rejects are *fault.UserErrors. A plan property that does not fit its input is a
-// *schemas.ValueError.
+// decide may create random passwords. It logs a warning for each failed check that the deployed instance fails as well,
+// and for each secret that stays in CredHub although the broker stores none (see keepStored). It has no other side
+// effects and does not run OpenTofu. A secret whose value is lost is not an error here; see decideSecret.
+//
+// decide returns nil and an error in these cases, of which those with (U) are or contain a *fault.UserError:
+//
+//   - A parameter is invalid, or an expression fails because of one (U).
+//   - A plan property or another value does not fit its input (*schemas.ValueError), or an expression cannot be
+//     evaluated for another reason.
+//   - The record would contain a plan property that is the value of a secret; see checkPlanSecrets.
+//   - A group would have more instances than the definition allows, or the plan lacks a group that a required group is
+//     declared like (U). An expression for the size of a group gives a value of another type or a negative number.
+//   - An input cannot be evaluated by the errand of the plan or become a secret for it; see decideErrand.
+//   - Errands.Check rejects the properties of the errands (U).
+//   - The entry of a secret in another adapter's manifest cannot be carried over.
+//   - BOSH would take the literal value of a secret for a reference (U only if it is a parameter of this request).
+//   - A version violates a rule of the definition, a group would lose instances although the definition forbids it, or
+//     a check whose audience is the user is false (U). A check for the operator is false, or the constraint in a rule
+//     is not valid.
+//   - The deployed manifest is needed and cannot be read.
 func decide(in *inputs, imported map[string]any) (*decisions, error) {
 	resolved, err := resolve(in, imported)
 	if err != nil {

@@ -26,9 +26,10 @@ var order = []string{ //nolint:gochecknoglobals // a constant table
 	"release", "lifecycle", "instances", "azs", "jobs",
 }
 
-// encodeManifest returns the tree as YAML that YAML 1.1 and 1.2 parsers read alike: ambiguous strings are quoted,
-// numbers are plain decimals, and there are no anchors. Keys are in the order of orderedKeys, so equal trees give equal
-// texts. It returns an error if the YAML library cannot write the tree.
+// encodeManifest returns the tree of a manifest or BOSH config as YAML that parsers of YAML 1.1 and 1.2 read alike:
+// ambiguous strings such as "yes" are quoted, numbers are plain decimals, and anchors are not used. The tree must
+// consist of the types that package value defines. Keys are in the order of orderedKeys, so equal trees give equal
+// texts. encodeManifest returns an error only if the YAML library cannot write the tree.
 func encodeManifest(tree map[string]any) (string, error) {
 	text, err := yamltree.Encode(node(tree))
 	if err != nil {
@@ -37,8 +38,10 @@ func encodeManifest(tree map[string]any) (string, error) {
 	return string(text), nil
 }
 
-// node returns the YAML node of a value of the types that package value defines; mappings have the keys in the order of
-// orderedKeys. Empty mappings and lists are written as {} and [].
+// node returns the YAML node of a value, including all nodes below it. The value must have one of the types that
+// package value defines; every other type is written like an integer, as the text of the value. Mappings have their
+// keys in the order of orderedKeys. Strings have the style of stringStyle. Empty mappings and lists are written as {}
+// and [].
 func node(v any) *yaml.Node {
 	result := &yaml.Node{Kind: yaml.ScalarNode}
 	switch item := v.(type) {
@@ -68,7 +71,7 @@ func node(v any) *yaml.Node {
 }
 
 // decimal returns the text of a finite float with a decimal point and without an exponent, so that the Director's YAML
-// parser reads it as a float.
+// parser reads it as a float: "0.5" for 0.5, and "1" followed by 21 zeros and ".0" for 1e21.
 func decimal(f float64) string {
 	if f == math.Trunc(f) {
 		return strconv.FormatFloat(f, 'f', 1, 64)
@@ -83,14 +86,16 @@ var plainBlock = sync.OnceValue(func() *regexp.Regexp { //nolint:gochecknoglobal
 	return regexp.MustCompile(`^[^\p{Z}\p{C}]((\n|[^\p{Zl}\p{Zp}\p{C}])*[^\p{Z}\p{C}])?\n?$`)
 })
 
-// beginsPlain reports whether a string begins with a character after which every YAML parser reads an unquoted scalar
-// as a string, unless it is one of the words. Ruby's parser also accepts numbers such as "1,000" and "1:30", dates, and
-// symbols (":name"); all of them begin with other characters.
+// beginsPlain reports whether a string begins with an ASCII letter, "_", "/" or "(". Every YAML parser reads an
+// unquoted scalar that begins so as a string, unless the scalar is a word such as "yes" or "null" (see isWord). Ruby's
+// parser also recognises numbers such as "1,000" and "1:30", dates, and symbols (":name"), but these begin with other
+// characters. The result is false for "".
 func beginsPlain(s string) bool {
 	return s != "" && (s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z' || s[0] == '_' || s[0] == '/' || s[0] == '(')
 }
 
-// isWord reports whether some YAML parser reads the string as a boolean or null.
+// isWord reports whether some YAML parser reads the string as a boolean or null because it is a word such as "y", "no",
+// "on", "true" or "null", in upper, lower or mixed case. The result is false for "" and "~", which are not words.
 func isWord(s string) bool {
 	const longest = len("false")
 	return len(s) <= longest && slices.ContainsFunc(words, func(word string) bool { return strings.EqualFold(word, s) })
@@ -101,9 +106,12 @@ var words = []string{ //nolint:gochecknoglobals // a constant table
 	"y", "n", "yes", "no", "on", "off", "true", "false", "null",
 }
 
-// stringStyle returns a style in which no YAML parser reads the string as another type. A text of several lines is a
-// literal block if plainBlock matches it, and any other text that a parser could misread, such as "", a number or
-// "yes", is in double quotes. The style 0 is an unquoted scalar.
+// stringStyle returns the YAML style for a string with which parsers of YAML 1.1 and 1.2 read it as this text and not
+// as another type. A text with a newline is a literal block if a block preserves it exactly: apart from newlines, it
+// must not contain line separators or characters of the Unicode category C, such as tabs and other control characters,
+// nor whitespace at either end except one final newline. Any other text with a newline, a word such as "yes", and a
+// text that does not begin with an ASCII letter, "_", "/" or "(", such as "" or a number, is in double quotes. All
+// other texts have the style 0: the encoder writes them without quotes where the syntax permits it.
 func stringStyle(s string) yaml.Style {
 	lines := strings.Contains(s, "\n")
 	switch {
@@ -116,8 +124,9 @@ func stringStyle(s string) yaml.Style {
 	}
 }
 
-// orderedKeys returns the keys of a mapping in the order in which they are written: those of the list order first, in
-// its order, then all others in alphabetical order, and the key of the record last.
+// orderedKeys returns the keys of a mapping in the order in which encodeManifest writes them: first those of the list
+// order, such as name, releases and instance_groups, in the order of that list, then all others in alphabetical order,
+// and last record.Key, the key of the adapter's record. It returns nil for an empty mapping.
 func orderedKeys(m map[string]any) []string {
 	rank := func(key string) int {
 		if key == record.Key {

@@ -12,13 +12,21 @@ import (
 // Values of ephemeral inputs are not part of the manifest and its record. An inline template gets those that this
 // request can evaluate; if an errand applies the template, they are secrets of the manifest like sensitive inputs.
 
-// isEphemeral reports whether the value of an input of the provision action must not be stored.
+// isEphemeral reports whether the value of an input of the provision action must not be stored: because the provision
+// template declares the variable of this name ephemeral, or because such a variable is computed from the input,
+// directly or through other inputs, and the input is not itself a variable of the template. It is false for names that
+// are not inputs or variables.
 func (in *inputs) isEphemeral(name string) bool { return slices.Contains(in.ephemeral, name) }
 
-// checkEphemeral returns an error if a later request could not generate the same manifest because the value of an
-// ephemeral input is not stored: if the input is a parameter or generated and the manifest or any expression but those
-// of ephemeral inputs reads it, if an ephemeral variable is computed from a parameter, or if an expression reads the
-// UAA client, whose secret the broker sends only once.
+// checkEphemeral returns the first reason why a later request could not generate the same manifest without the stored
+// values of ephemeral inputs, as an error with a position in the definition, or nil. The reasons are:
+//
+//   - An ephemeral variable of the provision template is computed from a user input that is not itself such a variable.
+//   - The expression of an ephemeral computed input reads the UAA client, whose secret the broker sends only once.
+//   - The manifest, or an expression other than that of an ephemeral input, reads an ephemeral input that is a user
+//     input or whose expression generates the value (see checkReaders).
+//
+// The errors concern the definition, not the parameters of this request, and are not *fault.UserErrors.
 func checkEphemeral(in *inputs) error {
 	action := &in.Service.Provision
 	for _, input := range action.UserInputs {
@@ -48,9 +56,10 @@ func checkEphemeral(in *inputs) error {
 	return nil
 }
 
-// checkReaders returns an error, with the first position, if anything but an ephemeral input reads the input name,
-// which must be ephemeral: an expression of another input, of a check or of provision.bosh, such as that of an output,
-// or a document of provision.bosh that contains ((name)).
+// checkReaders returns an error if the value of the ephemeral input name is read outside of ephemeral inputs: by an
+// expression of another input, of a check or elsewhere in the provision action, such as that of an output, or by a
+// document of provision.bosh that contains ((name)). The error contains the position of the first such use.
+// checkReaders returns nil if there is none. It does not check that the input is ephemeral.
 func checkReaders(in *inputs, name string) error {
 	at, isRead := in.Service.Provision.WithoutInputs(in.ephemeral).FindReader(name, true)
 	if positions := in.bosh.PositionsOf(name); !isRead && len(positions) > 0 {
@@ -63,8 +72,10 @@ func checkReaders(in *inputs, name string) error {
 		"template, so only ephemeral inputs may read it", at, name)
 }
 
-// withoutEphemeral removes the values of ephemeral inputs from the received data: parameters of the provision action,
-// and properties of the plan that only ephemeral inputs of the bind action read.
+// withoutEphemeral removes, in place, the values of ephemeral inputs from received, the data of the request that the
+// record keeps. It deletes the ephemeral inputs of the provision action from the map received.Parameters, which must
+// not be shared. If the bind action has ephemeral inputs, it also replaces received.PlanProperties by a new map without
+// those properties that are such inputs or that only such inputs read.
 func (in *inputs) withoutEphemeral(received *record.Received) {
 	maps.DeleteFunc(received.Parameters, func(name string, _ any) bool { return in.isEphemeral(name) })
 	bind := &in.Service.Bind

@@ -31,9 +31,11 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// Generator generates manifests. It holds no state between calls. CheckManifest and Logger must be set, and Provision
-// for services with a provision template. The zero value of any other field means that the feature is turned off or
-// that the operator has not configured it.
+// A Generator generates manifests, according to the settings of the broker and the operator in its fields. It holds no
+// state between calls. CheckManifest and Logger must be set, and Provision for services with a provision template, so
+// the zero value cannot be used. The zero value of any other field means that the feature is turned off or that the
+// operator has not configured it: with a nil Secure, it is not known whether the broker stores secrets, and requests
+// that involve secrets fail.
 type Generator struct {
 	// Secure is the broker's enable_secure_manifests: whether the broker stores secrets in CredHub. Nil means that the
 	// operator has not configured it; requests that involve secrets then fail.
@@ -53,16 +55,20 @@ type Generator struct {
 	// Errands configures the errands that apply and destroy provision templates, for plans that have these errands.
 	Errands Errands
 	// Provision applies the provision template of a service. It is called only if the service has a template and no
-	// errand of the plan applies it. If check is true, the broker only compares manifests: Provision must change
+	// errand of the plan applies it. If check is true, the broker only compares manifests: Provision must apply
 	// nothing, and its result is ignored in favour of the outputs recorded in the deployed manifest.
 	Provision func(ctx context.Context, request provision.Request, check bool) (*provision.Result, error)
 	// Logger receives warnings. It must not be nil.
 	Logger *slog.Logger
 }
 
-// Request is one generate-manifest call of the broker. Pak and Service must not be nil, and Deployment needs a
-// stemcell. A field that is empty or nil means that the broker, the operator or the deployed instance does not provide
-// it.
+// A Request is one generate-manifest call of the broker, together with the service and plan of the pak that it refers
+// to and the record in the deployed manifest. Pak and Service must not be nil, and Deployment needs a stemcell, so the
+// zero value is not valid.
+//
+// A nil Body means that the broker sends no request, as on an upgrade. If Body is empty but not nil and there is a
+// PreviousManifest, the broker only checks for pending changes. PreviousManifest is empty on create. Any other field
+// that is empty or nil means that the broker, the operator or the deployed instance does not provide it.
 type Request struct {
 	Pak     *brokerpak.Pak
 	Service *brokerpak.Service
@@ -99,14 +105,20 @@ type Request struct {
 
 // Generate returns the response to a generate-manifest call: the manifest as YAML, the values of its
 // ((odb_secret:NAME)) references, BOSH configs by type, and the metadata labels of the instance. If the service has a
-// provision template that no errand applies, Generate also applies it, unless the broker only checks for pending
-// changes. Violations that the deployed instance has as well are logged as warnings.
+// provision template that no errand applies, Generate also calls g.Provision to apply it. While the broker only checks
+// for pending changes, Generate calls g.Provision with check set, which applies nothing, and uses the recorded outputs.
+// A failed check, an unknown instance group and an errand without a job are only logged as warnings if the deployed
+// instance has the same fault, as far as Generate can determine that; see checkConditions, checkGroups and
+// colocateErrands.
 //
-// The error is or contains a *fault.UserError if the user's parameters are invalid, and for most violations that the
-// operator must correct in the plan or the deployment. Most mistakes in the definition or the adapter's configuration,
-// and plan properties that do not fit their inputs, are other errors. The error wraps fault.ErrNotImplemented if the
-// service has neither a provision.bosh section nor a provision template, and is the context's error if the context has
-// ended before the call. If Generate fails after the template has been applied, the resources of the template remain.
+// If Generate fails, it returns nil and an error. The error is or contains a *fault.UserError if the user's parameters
+// are invalid, and for most violations that the operator must correct in the plan or the deployment. Most mistakes in
+// the definition or the adapter's configuration, such as secrets without a setting whether the broker stores them, and
+// plan properties that do not fit their inputs, are other errors. Errors of g.Provision are returned unchanged. The
+// error wraps fault.ErrNotImplemented if the service has neither a provision.bosh section nor a provision template, and
+// is the context's error if the context has ended before the call.
+//
+// If Generate fails after the template has been applied, the resources of the template remain.
 func (g *Generator) Generate(ctx context.Context, request Request) (*serviceadapter.MarshalledGenerateManifest, error) {
 	bosh := request.Service.Provision.Bosh
 	if bosh == nil && !hasTemplate(request.Service) {
@@ -145,9 +157,11 @@ func (g *Generator) Generate(ctx context.Context, request Request) (*serviceadap
 	return respond(decided, rendered, remembered)
 }
 
-// Variables returns the resolved variables of a request without generating a manifest. It returns an error if the
-// request is invalid or a variable cannot be resolved, as Generate does. It does not apply the provision template, does
-// not evaluate the checks of the definition, and has no side effects.
+// Variables returns a scope with the resolved variables of a request, without generating a manifest. It does not apply
+// the provision template, does not decide about secrets, does not evaluate the checks of the definition, and has no
+// side effects. Like Generate, it returns nil and an error if the request is invalid, if a variable cannot be resolved,
+// or if the record would contain a plan property that is the value of a secret. Unlike Generate, it accepts a service
+// that has neither a provision.bosh section nor a provision template.
 func (g *Generator) Variables(request Request) (*vars.Scope, error) {
 	in, err := g.newInputs(request)
 	if err != nil {
@@ -160,9 +174,10 @@ func (g *Generator) Variables(request Request) (*vars.Scope, error) {
 	return resolved.scope, nil
 }
 
-// respond returns the response to the broker. It adds the record to a copy of the manifest's tree, and writes the copy
-// as YAML. It returns an error if the manifest cannot be written or is invalid; see validateManifest. A manifest that
-// equals the deployed one is not validated again.
+// respond returns the response to the broker: the text of the manifest, the values of secrets that the broker must
+// store, the BOSH configs and the labels. rendered is the manifest without the record, which is not changed; remembered
+// is the record, which respond adds under record.Key. respond returns an error if the manifest cannot be written as
+// YAML or is invalid; see validateManifest. A manifest whose text equals the deployed one is not validated again.
 func respond(
 	d *decisions, rendered *manifest, remembered record.InstanceRecord,
 ) (*serviceadapter.MarshalledGenerateManifest, error) {

@@ -13,8 +13,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A locatedOp is an operation together with its position, for errors: its path, the ops file and its index in that
-// file.
+// A locatedOp is an operation of an ops file together with its path, the ops file and its index in that file, which are
+// used for errors. The embedded operation must not be nil.
 type locatedOp struct {
 	patch.Op
 	path     string
@@ -22,8 +22,9 @@ type locatedOp struct {
 	index    int
 }
 
-// Apply implements patch.Op. It returns the result of the operation, which may change the document in place. The error
-// is a diag.Errors at the position of the operation.
+// Apply implements patch.Op. It applies the operation to a document, which may be changed in place, and returns the
+// result. If the operation fails, for example because its path does not exist, Apply returns nil and a diag.Errors at
+// the position of the operation in its ops file.
 func (o locatedOp) Apply(document any) (any, error) {
 	changed, err := o.Op.Apply(document)
 	if err != nil {
@@ -32,10 +33,13 @@ func (o locatedOp) Apply(document any) (any, error) {
 	return changed, nil
 }
 
-// readOps parses an ops file. The text is that of the document, or the same with its variables replaced; the document
-// is used for positions. The result is nil if the file has no operations. The error is a diag.Errors with positions:
-// the document is not valid or ambiguous YAML, the text is not a list of operations with the keys of an operation, or
-// the type or path of an operation is not valid. Only the first invalid operation is reported. Nothing is applied.
+// readOps parses an ops file into its operations, without applying them. text is the text of the document, or the same
+// text with its variables replaced; document is only used for a check of its YAML and for positions. The result is nil
+// without an error if the file has no operations.
+//
+// readOps returns nil and a diag.Errors with positions if the document is not valid YAML or is ambiguous, if the text
+// is not a list of operations with only the keys of an operation, or if the type, path or value of an operation is not
+// valid. Only the first invalid operation is reported.
 func readOps(document brokerpak.Document, text string) (patch.Ops, error) {
 	if err := document.CheckYAML().Err(); err != nil {
 		return nil, err
@@ -63,8 +67,9 @@ func readOps(document brokerpak.Document, text string) (patch.Ops, error) {
 	return all, nil
 }
 
-// operationPos returns the position of the element with this index in a document that is a list, or the position of the
-// document if there is no such element or the document cannot be parsed.
+// operationPos returns the position of the element with this index, which counts from 0, in a document that is a YAML
+// list. If the document is not a list, cannot be parsed or has no such element, it returns the position of the
+// document.
 func operationPos(document brokerpak.Document, index int) diag.Pos {
 	root, _ := document.Tree()
 	if root == nil || root.Kind != yamlv3.SequenceNode || index >= len(root.Content) {
@@ -74,17 +79,23 @@ func operationPos(document brokerpak.Document, index int) diag.Pos {
 	return document.At(element.Line, element.Column)
 }
 
-// opsError returns a diag.Errors with a single error of the rule "ops".
+// opsError returns a diag.Errors, never nil, with a single error of the rule "ops" at pos, whose message is formatted
+// as by fmt.Sprintf.
 func opsError(pos diag.Pos, format string, args ...any) error {
 	list := &diag.List{}
 	list.Errorf(pos, "ops", format, args...)
 	return list.Err()
 }
 
-// applyCompleted applies the ops files for the completed manifest and returns the result, or the argument result itself
-// if there are no files; it does not change the argument. Only the variables in the ops files are replaced: the text of
-// the manifest may look like a variable after interpolation. It returns an error if an ops file or an operation is
-// invalid or the manifest is no longer a mapping; see evaluate and readOps for the types.
+// applyCompleted applies the ops files for the completed manifest, in their order, to result and returns the changed
+// manifest with the files added to its sources. It returns the argument result itself if there are no files, and does
+// not change the argument otherwise. Only the variables in the ops files are replaced, because text of the completed
+// manifest may look like a variable.
+//
+// It returns a diag.Errors if an ops file is invalid, a variable in it cannot be replaced or an operation cannot be
+// applied, and a *fault.UserError if a value from the request would form a reference in an ops file. An ops file that
+// the library cannot interpolate or that cannot be encoded, and a manifest that is no longer a mapping, are other
+// errors. The result with an error must not be used.
 func applyCompleted(
 	files []brokerpak.Document, variables variables, result *renderedDocument,
 ) (*renderedDocument, error) {

@@ -16,7 +16,10 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// A deployedInstance describes the deployed instance by its manifest. It is empty on create; see exists.
+// A deployedInstance describes the deployed instance by its manifest: the text, the adapter's record in it, and, if
+// another adapter generated it, the values that carry_over reads from it. On create, the manifest is empty and exists
+// returns false. readPrevious returns deployedInstances; the zero value is like one on create, but its methods that
+// parse the manifest, list and group, panic.
 type deployedInstance struct {
 	// text is the deployed manifest. It is empty on create.
 	text string
@@ -25,16 +28,20 @@ type deployedInstance struct {
 	// carried are the values that carry_over reads from the manifest of another adapter. It is nil if there is no such
 	// manifest.
 	carried instance.Carried
-	// root parses the manifest on its first call and returns it. The manifest may be large, so it is parsed only if
-	// something in it is needed.
+	// root parses the manifest on its first call and returns it. The result is nil without an error on create, and if
+	// the manifest is not a mapping. The manifest may be large, so it is parsed only if something in it is needed.
 	root func() (map[string]any, error)
 }
 
-// readPrevious returns the deployed instance of a request. On create, it is empty. If the deployed manifest has no
-// record, values are read from it as the definition's carry_over says. It returns an error if such a manifest cannot be
-// parsed or is not a BOSH manifest, if a path of carry_over is invalid, or if a carried value that is neither a secret
-// nor a reference of the definition contains a BOSH reference. A manifest with a record is not parsed until root is
-// called.
+// readPrevious returns the deployed instance of a request; on create, that is an instance without a manifest. If the
+// deployed manifest has no record, because another adapter generated it, readPrevious parses it and reads the values
+// that the section carry_over of bosh selects. A manifest with a record is not parsed until root is called, so its
+// faults are not errors here. bosh must not be nil.
+//
+// readPrevious returns an error only for a manifest without a record: if it is not valid YAML or is not a mapping with
+// at least one key, if a path of carry_over that is read has an invalid syntax, or if a selected value that is neither
+// a secret nor a reference of the definition contains a BOSH reference. The instance must not be used then; without an
+// error it is never nil.
 func readPrevious(bosh *brokerpak.Bosh, request Request) (*deployedInstance, error) {
 	text := request.PreviousManifest
 	previous := &deployedInstance{text: text, root: sync.OnceValues(func() (map[string]any, error) {
@@ -72,25 +79,30 @@ func readPrevious(bosh *brokerpak.Bosh, request Request) (*deployedInstance, err
 // exists reports whether the instance is deployed. It is false on create.
 func (d *deployedInstance) exists() bool { return len(d.text) > 0 }
 
-// hasOutputs reports whether the deployed manifest records outputs of the provision template, so that the template has
-// been applied.
+// hasOutputs reports whether the record of the deployed manifest contains a result of the provision template, even one
+// without outputs. generate-manifest has then applied the template. The result is false on create, if the instance was
+// generated without a template, and if an errand or another adapter built the instance.
 func (d *deployedInstance) hasOutputs() bool { return d.record.Template != nil }
 
-// list returns the mappings in a list at the top level of the manifest, which callers must not modify. It returns nil
-// on create, if there is no such list, and if the manifest cannot be parsed.
+// list returns the mappings in the list with this key at the top level of the deployed manifest, such as "stemcells".
+// Callers must not modify them. It returns nil on create, if the manifest has no such list or the list no mappings, and
+// if the manifest cannot be parsed. The first call may parse the manifest.
 func (d *deployedInstance) list(key string) []map[string]any {
 	root, _ := d.root()
 	return value.Mappings(root[key])
 }
 
 // group returns the instance group of this name in the deployed manifest, which callers must not modify. It returns nil
-// on create, if there is none, and if the manifest cannot be parsed.
+// on create, if the manifest has no such group, and if the manifest cannot be parsed. The first call may parse the
+// manifest.
 func (d *deployedInstance) group(name string) map[string]any {
 	root, _ := d.root()
 	return byName(root["instance_groups"])[name]
 }
 
-// refersTo reports whether the deployed manifest refers to the credential at an absolute path, or to a part of it.
+// refersTo reports whether the text of the deployed manifest contains a reference to the CredHub credential at an
+// absolute path, as ((PATH)), or to a part of it, as ((PATH.KEY)). References with blanks or "!" are not recognised. It
+// returns false on create.
 func (d *deployedInstance) refersTo(path string) bool {
 	return strings.Contains(d.text, "(("+path+"))") || strings.Contains(d.text, "(("+path+".")
 }
@@ -100,9 +112,10 @@ func (d *deployedInstance) refersTo(path string) bool {
 var absoluteReference = regexp.MustCompile(`\(\((/[^()\s]+)/([^()/\s]+)/([^()/\s]+)\)\)`)
 
 // storedReferences returns the references in the deployed manifest that the broker generated for ((odb_secret:NAME)),
-// by name. A reference includes its parentheses. It is recognised by its last two segments, which are the deployment
-// and the name. If there are several for the same name, a reference of this service takes precedence. The map is empty
-// on create.
+// by NAME. Such a reference has the form ((/odb/SERVICE_ID/DEPLOYMENT/NAME)) and is returned with its parentheses. It
+// is recognised by its last two segments: the deployment must be equal to the argument. If several references have the
+// same NAME, one with this serviceID takes precedence, otherwise the first in the text is returned. The map is never
+// nil; it is empty on create and if the manifest has no such references.
 func (d *deployedInstance) storedReferences(deployment, serviceID string) map[string]string {
 	references := map[string]string{}
 	for _, match := range absoluteReference.FindAllStringSubmatch(d.text, -1) {

@@ -14,20 +14,24 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// ResolvingNames returns the names and functions that expressions may use, besides inputs, while the variables of the
-// provision action are resolved. It serves checks without a request, such as lint. The names of the previous deployment
-// are included, although only checks and the update block may use them.
+// ResolvingNames returns the names and functions that expressions may use, in addition to inputs and the standard
+// functions, while the variables of the provision action are resolved: for example request.instance_id, plan.properties
+// and release.version. It serves checks without a request, such as lint, which do not call the functions. The names of
+// the previous deployment, such as previous.exists, are included, although only checks and the update block may use
+// them.
 func ResolvingNames() expr.Names { return publishedNames(map[string]any{}) }
 
-// RenderingNames returns the names and functions that expressions may use, besides inputs, while the manifest is
-// rendered: those of ResolvingNames, and instance.details with the outputs of the provision template.
+// RenderingNames returns the names and functions that expressions may use, in addition to inputs and the standard
+// functions, while the manifest is rendered: those of ResolvingNames, and instance.details, the map of the outputs of
+// the provision template. It serves checks without a request, such as lint.
 func RenderingNames() expr.Names {
 	return publishedNames(map[string]any{brokerpak.InstanceDetails: map[string]any{}})
 }
 
-// publishedNames returns the names and functions that the adapter publishes to provision expressions, together with the
-// names in the map extra, which constants with the same name replace. Of a value in extra, only whether it is a map
-// matters.
+// publishedNames returns the names and functions that the adapter publishes to provision expressions, in addition to
+// the names in the map extra, which may be empty. If a published constant has the same name as an entry of extra, the
+// constant applies. Of a value in extra, only whether it is a map[string]any matters: expressions may then read every
+// key of it.
 func publishedNames(extra map[string]any) expr.Names {
 	r := &resolution{inputs: &inputs{previous: &deployedInstance{}}}
 	received := record.Received{Context: map[string]any{}, UAAClient: map[string]any{}}
@@ -36,10 +40,12 @@ func publishedNames(extra map[string]any) expr.Names {
 	return vars.NamesOf(value.Merge(extra, published, previous), value.Merge(functions(r.inputs), previousFunctions))
 }
 
-// constants returns the constants of provision expressions: those about the request and the plan, the deployment, the
-// UAA client, and the default labels. Their values are taken from the parts of the record, from globalLabels, which are
-// added to the default labels, and from properties, which are those of the plan. A field of the UAA client without a
-// value is null.
+// constants returns the constants that provision expressions can read, by their full names: those about the request
+// (request.context and others), bosh.deployment, plan.properties, the UAA client as a whole and by field
+// (uaa_client.client_id and others), and request.default_labels. identity and received are the parts of the record from
+// which their values are taken. globalLabels are added to the default labels and may be nil. properties are the
+// properties of the plan. A field of the UAA client without a value is nil. The map is new, but its maps are not
+// copied.
 func constants(
 	identity record.Identity, received record.Received, globalLabels map[string]string, properties map[string]any,
 ) map[string]any {
@@ -67,13 +73,16 @@ func constants(
 // planProperties is the name of the constant that holds all plan properties.
 const planProperties = "plan.properties"
 
-// functions returns the functions that expressions may call besides the standard library: those about the plan and the
-// releases of the deployment.
+// functions returns the functions that provision expressions may call in addition to the standard library, by name:
+// those about the broker's plan, such as plan.instance_count, and release.version, which returns the version of a
+// release of the deployment. release.version fails for a release that the deployment does not have; the other functions
+// never fail.
 func functions(in *inputs) map[string]expr.Function {
 	return instance.ProvisionFunctions(&in.BrokerPlan, in.Plan.Properties, releaseVersions(in.Deployment.Releases))
 }
 
-// releaseVersions returns the versions of the releases by the names of the releases.
+// releaseVersions returns the versions of the releases by the names of the releases. If a name occurs several times,
+// the last version is returned. The map is never nil.
 func releaseVersions(releases []serviceadapter.ServiceRelease) map[string]string {
 	versions := map[string]string{}
 	for _, release := range releases {
@@ -82,10 +91,21 @@ func releaseVersions(releases []serviceadapter.ServiceRelease) map[string]string
 	return versions
 }
 
-// previousNames returns the constants and functions about the deployed instance. Only checks and the update block may
-// use them: a value in the manifest that depends on them would differ between the broker's check for pending changes
-// and the update itself. If no instance is deployed, all of them are false, 0, "", null or empty. The function
-// previous.parameter fails if the variables of the deployed instance cannot be computed; the others never fail.
+// previousNames returns the constants and functions about the deployed instance, by name. Their sources are:
+//
+//   - the deployed manifest: previous.exists and the function previous.instances
+//   - the record in it: previous.plan, the name of the plan
+//   - the previous plan in the request: previous_plan.properties and functions such as previous_plan.vm_type
+//   - the variables of the deployed instance, computed again: the function previous.parameter, which returns the value
+//     of any input, also a default, and null for an input without a value; a secret parameter counts as omitted
+//
+// If the source is missing, as on create, or lacks the value, they are false, 0, "", null or empty; previous.instances
+// also returns 0 if the deployed manifest cannot be parsed. An expression that reads a key that
+// previous_plan.properties lacks cannot be evaluated. The function previous.parameter fails if the variables of the
+// deployed instance cannot be computed; the others never fail, nor does previousNames.
+//
+// Only checks and the update block may use these names: a value in the manifest that depends on them would differ
+// between the broker's check for pending changes and the update itself.
 func previousNames(r *resolution) (map[string]any, map[string]expr.Function) {
 	names := map[string]any{
 		"previous.exists": r.previous.exists(), "previous.plan": r.previous.record.Plan,
@@ -112,9 +132,11 @@ func previousNames(r *resolution) (map[string]any, map[string]expr.Function) {
 // defaultLabels is the name of the constant that holds the default labels of an instance.
 const defaultLabels = "request.default_labels"
 
-// instanceLabels returns the default labels of an instance: the global ones, and the GUIDs of its organization and
-// space, which owner contains, and of the instance itself. The GUIDs take precedence. In the GUIDs, characters that a
-// label must not contain are replaced; see labelText. The GUID of the instance is part of the name of its deployment.
+// instanceLabels returns the default labels of an instance: the global ones, which may be nil, and
+// pcf-organization-guid, pcf-space-guid and pcf-instance-id. owner contains the GUIDs of the organization and the
+// space; the label of a GUID that is not known has the value "". The ID of the instance is deployment, the name of its
+// deployment, without the prefix "service-instance_". These three labels replace global ones of the same name, and
+// characters that a label must not contain are replaced in their values (see labelText). The map is never nil.
 func instanceLabels(deployment string, owner record.Owner, global map[string]string) map[string]any {
 	labels := map[string]any{}
 	for name, text := range global {
@@ -129,6 +151,6 @@ func instanceLabels(deployment string, owner record.Owner, global map[string]str
 // notLabel matches a run of characters that a label must not contain.
 var notLabel = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
-// labelText returns the text with each run of characters other than letters, digits, underscores and hyphens, which a
-// label must not contain, replaced by one underscore.
+// labelText returns the text with each run of characters that a label must not contain replaced by one underscore:
+// characters other than ASCII letters, digits, underscores and hyphens. For example, "a.b: c" becomes "a_b_c".
 func labelText(text string) string { return notLabel.ReplaceAllString(text, "_") }

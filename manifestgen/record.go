@@ -12,9 +12,12 @@ import (
 	"service-adapter/internal/value"
 )
 
-// newRecord returns the record of the new manifest, which is the last stage. The used references are those of the
-// manifest. The owner is left out if no expression or errand needs it, and values that the broker stores as secrets are
-// left out as well. It returns an error if an output or the dashboard URL cannot be evaluated.
+// newRecord returns the record of the new manifest, from which the next call generates the same manifest. used contains
+// the references in the manifest, with their parentheses, which decide what the record contains about secrets (see
+// recordEntries). The owner is left out if no expression of the provision action reads the default labels and no errand
+// applies the provision template. Fields of the UAA client that the broker stores as secrets are left out as well.
+// newRecord returns a zero record and an error if an output of the definition or its dashboard URL cannot be evaluated;
+// see vars.Scope.Eval.
 func newRecord(d *decisions, used []string) (record.InstanceRecord, error) {
 	provisioned, err := provisionedResults(d)
 	if err != nil {
@@ -38,10 +41,12 @@ func newRecord(d *decisions, used []string) (record.InstanceRecord, error) {
 	}, nil
 }
 
-// provisionedResults returns the results of the provision action for the record: the outputs of the template and, if an
-// errand applies it, its versions. It also evaluates the definition's outputs and its dashboard URL. For expressions
-// that a later call must evaluate (see deferred), it returns the variables that they use instead. It returns an error
-// if an expression fails.
+// provisionedResults returns the results of the provision action for the record: the result of the template, which is
+// nil if generate-manifest applies none, the versions that an errand must use, if an errand applies the template, and
+// the values of the definition's outputs and of its dashboard URL. Expressions of outputs or of the URL that a later
+// call must evaluate (see deferred) are not evaluated; instead, the results contain the variables that they use. If the
+// evaluation of an expression fails, provisionedResults returns an error that wraps that of vars.Scope.Eval; the
+// results are then incomplete.
 func provisionedResults(d *decisions) (record.Provisioned, error) {
 	results := record.Provisioned{
 		Outputs: map[string]any{}, Variables: map[string]any{}, Template: d.template,
@@ -77,15 +82,18 @@ func provisionedResults(d *decisions) (record.Provisioned, error) {
 	return results, nil
 }
 
-// deferred reports whether the expression must be evaluated by a later call: because it reads the deployed manifest or
-// BOSH, or because it reads outputs of a template that an errand applies after the deployment.
+// deferred reports whether a later call must evaluate the expression: because it reads the deployed manifest or
+// addresses from BOSH, or because it reads outputs of the provision template (instance.details) and an errand applies
+// the template after the deployment. in states whether an errand applies it. template must not be nil.
 func deferred(in *inputs, template *expr.Template) bool {
 	return instance.Deferred(template) || in.appliesByErrand && brokerpak.ReadsDetails(template)
 }
 
-// usedVariables returns the variables that the expression refers to and that have a value; for a dotted name, that is
-// the longest prefix with a value. A later call needs them to evaluate the expression. Published constants are not
-// among them, because they are derived from the record, except the default labels. The map is never nil.
+// usedVariables returns the variables that the expression refers to and that are set, by name, because a later call
+// needs them to evaluate the expression. For a dotted name, the result contains the longest prefix that is set: "a" for
+// a reference to "a.b" if only a is a variable. Of the published constants, only request.default_labels is included,
+// because the others are derived from the record. A variable that is not set is omitted; one that is null is included.
+// The map is never nil.
 func usedVariables(r *resolution, template *expr.Template) map[string]any {
 	variables := map[string]any{}
 	for _, reference := range template.References() {
@@ -103,9 +111,12 @@ func usedVariables(r *resolution, template *expr.Template) map[string]any {
 	return variables
 }
 
-// generatedValues returns the generated values to record, by input and generating call: those that this call used, and
-// recorded ones of inputs that currently have another value, so that an input that is reset gets its first value again.
-// Values that the broker stores as secrets are omitted, and those of ephemeral inputs.
+// generatedValues returns the results of generating functions for the record, by input and call (such as
+// "rand.base64#1"); the key of an expression that belongs to no input is its name, such as "outputs.NAME". They are the
+// results that this call used, and for inputs without such results those in the record of the deployed manifest. An
+// input that a parameter sets in this call therefore gets its first value again when it is reset. Values of inputs that
+// the broker stores as secrets for an errand, and those of ephemeral inputs, are omitted. The map is never nil. Its
+// elements may be those of d and the record, which are not changed.
 func generatedValues(d *decisions) map[string]map[string]any {
 	generated := map[string]map[string]any(maps.Clone(d.scope.Generated))
 	for _, name := range d.Service.Provision.InputNames() {

@@ -6,12 +6,14 @@ import (
 	"service-adapter/internal/value"
 )
 
-// RenewedSecrets returns the names of the deployed secrets that an upgrade of an instance gives another value, in
-// alphabetical order, or nil if there are none. The request is that of the broker's check for pending changes, in which
-// Generate keeps all secrets as they are. The sensitive outputs of a provision template are not among the secrets.
-// RenewedSecrets changes nothing and does not write to g.Logger. It returns an error, as Generate does, if the request
-// is invalid or a decision cannot be made. The manifest is not rendered, so errors in later steps of the upgrade are
-// not detected.
+// RenewedSecrets returns the names of the deployed secrets to which an upgrade of the instance would give another
+// value, in alphabetical order, or nil if there are none. request is that of the broker's check for pending changes, in
+// which Generate keeps all secrets as they are; RenewedSecrets ignores its Body and treats it as an upgrade. The names
+// are those in the definition, or of inputs that are secret for an errand; sensitive outputs of a provision template
+// are not among them. RenewedSecrets has no side effects and does not write to g.Logger.
+//
+// It returns nil and an error if the request is invalid or a decision cannot be made, as Generate does. The manifest is
+// not rendered, so errors in later steps of the upgrade are not detected.
 func (g *Generator) RenewedSecrets(request Request) ([]string, error) {
 	quiet := *g // Generate has logged the warnings
 	quiet.Logger = slog.New(slog.DiscardHandler)
@@ -33,9 +35,11 @@ func (g *Generator) RenewedSecrets(request Request) ([]string, error) {
 	return value.Keys(renewed), nil
 }
 
-// isRenewed reports whether a secret that has a value in the deployed instance gets another one. A value that only
-// moves from the manifest to CredHub, or from there into the manifest, stays the same. A secret that the record does
-// not contain, and one whose value is lost, are not renewed.
+// isRenewed reports whether a secret that has a value in the deployed instance gets another value: a new value for
+// CredHub that differs from the recorded one or replaces a value in CredHub, or a literal value in the manifest that
+// differs from the recorded one. A value that only moves from the manifest to CredHub stays the same. A literal value
+// that replaces one in CredHub also counts as the same, without a comparison. The result is false for a secret that the
+// deployed instance does not have, and for one whose value is lost.
 func (d secretDecision) isRenewed() bool {
 	recorded := d.before.Value
 	switch {

@@ -14,9 +14,10 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// resolution contains the variables of a request, and the parts of the record that they are resolved from. It is the
-// first part of decisions, the result of the second stage of Generator.Generate. Only resolve sets the fields;
-// decisions.withOutputs makes a copy whose scope also contains the outputs of the template.
+// resolution contains the resolved variables of a request in a scope, and the parts of the record that they are
+// computed from. It is a part of decisions, the result of the second stage of Generator.Generate. resolve returns it;
+// decisions.withOutputs makes a copy whose scope also contains the outputs of the template. publishedNames creates an
+// incomplete one, without variables, only to list the names that expressions may use.
 type resolution struct {
 	*inputs
 	// identity and received are parts of the record of the new manifest.
@@ -33,10 +34,23 @@ type resolution struct {
 	deployedScope func() (*vars.Scope, error)
 }
 
-// resolve merges the parameters of this request with earlier ones and resolves the variables. The imported values are
-// values of user inputs that an import read from existing resources; they count as parameters of earlier requests, and
-// are nil if nothing was imported. It returns an error if a variable cannot be resolved (see vars.Provision.Resolve for
-// the types), or if checkPlanSecrets does.
+// resolve merges the parameters of this request with those of earlier requests and resolves the variables of the
+// provision action in a new scope. For an instance that another adapter deployed, the values that carry_over reads from
+// its manifest are the parameters of earlier requests.
+//
+// imported contains values of inputs, by name, that Generator.Provision passes back: those that an import read from
+// existing resources, and those that the OpenTofu state has for an instance that an errand built (see
+// unavailableInputs). It is nil if there are none. Imported values of generated inputs count as values that were
+// generated earlier, those of inputs without an expression as parameters (see splitImported). They take precedence over
+// the record, and the parameters of this request take precedence over them.
+//
+// If an errand applies the provision template, an input that needs a value of the configuration or the environment that
+// the operator has not set causes no error; scope.Unresolved then contains it. If any other variable cannot be
+// resolved, resolve returns nil and an error. The error is or contains a *fault.UserError if a parameter is invalid or
+// an expression fails because of one, and a *schemas.ValueError if a value of the plan, the operator or the definition
+// does not fit its input; an expression that fails for other reasons is another error. If the record would contain a
+// plan property that is the value of a secret (see checkPlanSecrets), the error is returned together with the
+// resolution, which must not be used.
 func resolve(in *inputs, imported map[string]any) (*resolution, error) {
 	r := &resolution{inputs: in, earlierParameters: value.Merge(in.previous.record.Parameters)}
 	if in.previous.carried != nil {
@@ -68,7 +82,8 @@ func resolve(in *inputs, imported map[string]any) (*resolution, error) {
 	return r, checkPlanSecrets(in, r.received.PlanProperties)
 }
 
-// instance returns the identity of the service instance: its ID, deployment, service and plan.
+// instance returns the identity of the service instance, by which the provision template and its errands refer to it:
+// the ID and the deployment of the instance, and the names and IDs of its service and plan.
 func (r *resolution) instance() record.Instance {
 	return record.Instance{
 		InstanceID: r.instanceID(), Deployment: r.identity.Deployment,
@@ -77,10 +92,11 @@ func (r *resolution) instance() record.Instance {
 	}
 }
 
-// splitImported separates imported values by the kind of their inputs. It returns the values of generated inputs as
-// results of the generating call, and those of inputs that are not computed by an expression as they are. A computed
-// input counts as generated if its expression consists of a single call and reads no variables. The values of other
-// computed inputs are dropped. Neither map is nil.
+// splitImported separates imported, which maps inputs to the values that resolve receives, by the kind of the inputs.
+// others contains the values of inputs that are not computed by an expression. generated contains the values of
+// computed inputs whose expression contains exactly one function call and reads no variables; each counts as the result
+// of that call, which is named as in "rand.base64#1". The values of other computed inputs are dropped. Neither map is
+// nil, even if imported is.
 func splitImported(in *inputs, imported map[string]any) (generated vars.Generated, others map[string]any) {
 	generated, others = vars.Generated{}, map[string]any{}
 	for name, item := range imported {
@@ -96,9 +112,10 @@ func splitImported(in *inputs, imported map[string]any) (generated vars.Generate
 	return generated, others
 }
 
-// stickyValues selects, from values by input, those of sticky inputs, which keep the value of the first request. It
-// omits inputs that are set by the requested parameters, even to null, and inputs that are the value of a secret or
-// ephemeral, because their values are not recorded. The result is never nil.
+// stickyValues returns the entries of values, which are values by input, that belong to sticky inputs of the provision
+// action: inputs that keep their value until a request changes it. It omits inputs that are keys of requested, the
+// parameters of a request, even if they are set to null; requested may be nil. It also omits inputs that are the value
+// of a secret and ephemeral inputs, because their values are not recorded. The result is a new map and never nil.
 func stickyValues(in *inputs, values, requested map[string]any) map[string]any {
 	sticky := map[string]any{}
 	for _, variable := range slices.Concat(in.Service.Provision.PlanInputs, in.Service.Provision.UserInputs) {
@@ -112,8 +129,10 @@ func stickyValues(in *inputs, values, requested map[string]any) map[string]any {
 	return sticky
 }
 
-// identityOf returns the identity in the record of the new manifest. The broker does not send the ID of the plan on
-// upgrades; it is then read from the record of the deployed manifest, or else from the plan of the pak.
+// identityOf returns the identity in the record of the new manifest: the pak with its version, the deployment, the
+// service and the plan. The ID of the plan is plan_id in the body of the request; the broker does not send it on
+// upgrades. It is then read from the record of the deployed manifest, or else from the plan of the pak, and is "" if
+// all of these lack it.
 func identityOf(in *inputs) record.Identity {
 	planID, _ := in.Body["plan_id"].(string)
 	return record.Identity{
@@ -123,12 +142,16 @@ func identityOf(in *inputs) record.Identity {
 	}
 }
 
-// receivedData returns the received data in the record of the new manifest, from this request and from the record of
-// the deployed manifest; what the request contains takes precedence. The parameters are the merged ones; those that are
-// the value of a secret are listed by name in SecretParameters instead of being recorded, and ephemeral ones are left
-// out. Of the request's context and the UAA client, it keeps only the entries that expressions of the provision action
-// read, and of the plan properties those that expressions of the bind action read and its plan inputs. The owner has no
-// app.
+// receivedData returns the part of the new manifest's record that contains data from requests, because the broker does
+// not send it again. It combines the data of this request with that in the record of the deployed manifest; the data of
+// this request takes precedence. parameters are the merged parameters of all requests. They are recorded, except those
+// that are the value of a secret, which are listed by name in SecretParameters, and ephemeral ones.
+//
+// Of the request's context, without annotations, and of the UAA client (see mergedClient), the result contains only the
+// entries that expressions of the provision action read. Of the plan's properties, which are those of this request, it
+// contains those that are plan inputs of the bind action or that its expressions read, but not those that only
+// ephemeral inputs of the bind action need. The owner is the organization and the space, without an app. The arguments
+// are not changed.
 func receivedData(in *inputs, parameters map[string]any) record.Received {
 	action, earlier := &in.Service.Provision, in.previous.record.Received
 	context, _ := in.Body["context"].(map[string]any) // an upgrade may send an empty one
@@ -148,9 +171,11 @@ func receivedData(in *inputs, parameters map[string]any) record.Received {
 	return received
 }
 
-// secretParameters returns the names of the parameters that are the value of a secret, with the name of the secret. The
-// parameters are the merged ones. A parameter of an earlier request is included, although its value is not available,
-// unless this request sets it to null. The map is never nil.
+// secretParameters returns the names of the parameters that are the value of a secret, with the names of the secrets as
+// values. parameters are the merged parameters of all requests; one that is missing or null in them is not included,
+// with one exception: a secret parameter of an earlier request, whose value this call does not have, is included if the
+// record lists it or if carry_over read it from the manifest of another adapter, unless this request itself sets it to
+// null. The map is never nil.
 func secretParameters(in *inputs, parameters map[string]any) map[string]string {
 	names := map[string]string{}
 	for _, secret := range in.bosh.Secrets {
@@ -166,16 +191,18 @@ func secretParameters(in *inputs, parameters map[string]any) map[string]string {
 	return names
 }
 
-// carriesSecretParameter reports whether the value of the secret is a parameter and is in the carried values of another
-// adapter's manifest, under the name of the secret or of the input. It is false if there are no carried values.
+// carriesSecretParameter reports whether the value of the secret is a user input of the provision action, and
+// carry_over read a value for it from the manifest of another adapter, under the name of the secret or of the input. It
+// is false if the deployed manifest is not that of another adapter, and on create.
 func carriesSecretParameter(in *inputs, secret brokerpak.Secret) bool {
 	isParameter := slices.Contains(brokerpak.Names(in.Service.Provision.UserInputs), secret.Input)
 	return isParameter && (in.previous.carried[secret.Name] != nil || in.previous.carried[secret.Input] != nil)
 }
 
-// withSecretParameters returns a copy of the parameters, which must not be nil, extended by the secret parameters of
-// earlier requests, whose values are not available. They are set to null: this counts as set, so that they do not get
-// their default. The keys of secrets are the parameters' names.
+// withSecretParameters returns a copy of parameters, in which every key of secrets is set. secrets maps the names of
+// secret parameters to the names of their secrets. A secret parameter of an earlier request, whose value is not
+// available, is set to nil: it then counts as set, so that it does not get its default. parameters must not be nil; it
+// is not changed.
 func withSecretParameters(parameters map[string]any, secrets map[string]string) map[string]any {
 	all := maps.Clone(parameters)
 	for name := range secrets {
@@ -184,9 +211,11 @@ func withSecretParameters(parameters map[string]any, secrets map[string]string) 
 	return all
 }
 
-// unchangedParameters returns the names of the earlier parameters that neither this request nor an import changes, in
-// no particular order, and nil if there are none. A parameter that the request sends again with an equal value is
-// unchanged.
+// unchangedParameters returns the names of those parameters of earlier requests that this request leaves unchanged.
+// earlier and requested are the parameters of the earlier requests and of this request, imported the values that
+// resolve receives from an import or from the OpenTofu state; all of them are by name and may be nil. A parameter that
+// the request sends again with an equal value is unchanged; a parameter that was imported counts as changed, even if
+// the value is equal. The order is random. The result is nil if there are none.
 func unchangedParameters(earlier, imported, requested map[string]any) []string {
 	var names []string
 	for name, item := range earlier {
@@ -198,9 +227,10 @@ func unchangedParameters(earlier, imported, requested map[string]any) []string {
 	return names
 }
 
-// mergedClient returns the fields of the UAA client: recorded ones, those of another adapter's manifest, and those of
-// the request, in increasing precedence. The broker sends the client's secret only once and later sends an empty field,
-// so empty fields never replace recorded ones. earlier are the recorded fields, which are not changed.
+// mergedClient returns the fields of the UAA client, such as client_id, by name without a prefix. They are taken from
+// the request, otherwise from the values that carry_over reads from another adapter's manifest, otherwise from earlier,
+// the recorded fields. A field of the request that is null or "" counts as missing, because the broker sends the
+// client's secret only once and an empty field later. The result is a new map, never nil; earlier is not changed.
 func mergedClient(in *inputs, earlier map[string]any) map[string]any {
 	merged := value.Merge(earlier, in.previous.carried.UAAClient())
 	for name, item := range in.UAAClient {
@@ -211,9 +241,10 @@ func mergedClient(in *inputs, earlier map[string]any) map[string]any {
 	return merged
 }
 
-// usedEntries returns a copy of the map with only the entries that the expressions of an action read through a map
-// variable, such as "request.context", and the entries whose names are in named, which may be nil. If an expression
-// needs the whole map, all entries are kept. The copy is never nil.
+// usedEntries returns a copy of the map all with only the entries that are needed: those that the expressions of the
+// action read through the map variable of this name, such as "request.context", and those whose keys are in named,
+// which may be nil. If an expression reads the whole variable or computes the key, all entries are kept. The copy is
+// never nil; the values are not copied.
 func usedEntries(all map[string]any, action *brokerpak.Action, variable string, named []string) map[string]any {
 	keys, whole := action.KeysRead(variable)
 	picked := value.Merge(all)
@@ -223,8 +254,11 @@ func usedEntries(all map[string]any, action *brokerpak.Action, variable string, 
 	return picked
 }
 
-// checkPlanSecrets returns an error if one of the properties, which the record keeps in clear text for the bind action,
-// is the value of a secret and the broker stores secrets.
+// checkPlanSecrets returns an error if the broker stores secrets and a plan property has the name of an input that is
+// the value of a secret. properties are the plan properties, by name, that the record contains in clear text for the
+// bind action; their values are not compared. The secrets are those of the definition and, if an errand applies the
+// template, those of parameterSecrets. The error names the first such secret and is not a *fault.UserError. The result
+// is nil if there is no such property, and if the broker stores no secrets.
 func checkPlanSecrets(in *inputs, properties map[string]any) error {
 	for _, secret := range in.bosh.Secrets {
 		if _, clear := properties[secret.Input]; clear && in.storesSecrets() {

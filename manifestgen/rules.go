@@ -14,11 +14,16 @@ import (
 	"service-adapter/internal/instance"
 )
 
-// checkVersions checks the versions in the deployment against the constraints of the definition, and against those of
-// the deployed manifest where the definition forbids downgrades. It returns all violations, joined, as
-// *fault.UserErrors, and nil if there are none. A required release or stemcell that the deployment lacks, and a
-// required job that no release or several provide, are violations as well. A constraint that cannot be parsed and a
-// deployed manifest that cannot be read are other errors.
+// checkVersions checks the versions of releases, jobs and stemcells in the deployment against requires, the rules of
+// the definition. The version of a job is that of the release that provides it; a stemcell is identified by its
+// operating system. Of several releases with one name, or stemcells with one operating system, the last counts. Where
+// the rules forbid downgrades, checkVersions also checks releases against the versions in the manifest of previous, the
+// deployed instance. previous must not be nil; on create it has no manifest, and downgrades are not checked.
+//
+// checkVersions returns all violations, joined, as *fault.UserErrors for the operator, and nil if there are none. A
+// required release or stemcell that the deployment lacks, and a required job that no release or several releases
+// provide, are violations as well; see checkDowngrades for those of the rules against downgrades. A constraint that
+// cannot be parsed and a deployed manifest that cannot be read are other errors, joined with the violations.
 func checkVersions(
 	requires brokerpak.Requires, deployment serviceadapter.ServiceDeployment, previous *deployedInstance,
 ) error {
@@ -45,9 +50,11 @@ func checkVersions(
 	return errors.Join(append(failed, checkDowngrades(requires, deployment.Releases, previous))...)
 }
 
-// checkConstraint checks one constraint. The versions are those of the releases, jobs or stemcells by name; kind
-// describes them in the error. It returns a *fault.UserError if the name is missing, or if its version cannot be
-// compared or does not meet the constraint. A constraint that cannot be parsed is another error.
+// checkConstraint checks the version of one release, job or stemcell against a constraint such as ">= 4.1, < 6".
+// versions maps names to versions; the name is that in the constraint. kind describes the names in errors: "release",
+// "the release of job" or "stemcell". checkConstraint returns a *fault.UserError for the operator if versions does not
+// contain the name, or if the version is not a BOSH version or does not meet the constraint. A constraint that cannot
+// be parsed is another error. The result is nil if the version meets the constraint.
 func checkConstraint(kind string, constraint brokerpak.Constraint, versions map[string]string) error {
 	version, ok := versions[constraint.Name]
 	if !ok {
@@ -69,12 +76,17 @@ func checkConstraint(kind string, constraint brokerpak.Constraint, versions map[
 	return nil
 }
 
-// checkDowngrades returns a *fault.UserError for each release that the definition protects from downgrades if its
-// version is lower than the deployed version or cannot be compared with it. A protected release that is new or no
-// longer in the deployment is not checked. A release that the definition identifies by one of its jobs may have any
-// name; it is an error if no release or several provide the job, or if the deployed manifest has no release of the
-// current name. On create, checkDowngrades returns nil. It returns another error if the deployed manifest cannot be
-// read.
+// checkDowngrades checks that releases, those of the deployment, are not older than in the manifest of previous, the
+// deployed instance, if requires protects them from downgrades. previous must not be nil; on create it has no manifest,
+// and checkDowngrades returns nil, as it does without such rules. These are violations:
+//
+//   - For a rule with the name of a release, a release whose version is lower than the deployed version or cannot be
+//     compared with it (see notLower). A release that is new or no longer in the deployment is not checked.
+//   - For a rule with the name of a job, the same for the release that provides the job, a job that no release or
+//     several provide, and a release that the deployed manifest does not have.
+//
+// All violations are returned, joined, as *fault.UserErrors for the operator. If the deployed manifest cannot be read,
+// the result is that error alone.
 func checkDowngrades(
 	requires brokerpak.Requires, releases []serviceadapter.ServiceRelease, previous *deployedInstance,
 ) error {
@@ -107,8 +119,9 @@ func checkDowngrades(
 	return errors.Join(failed...)
 }
 
-// notLower returns a *fault.UserError if the version of the release is lower than the deployed version or cannot be
-// compared with it. A deployed version that ends with "latest" accepts every version.
+// notLower returns a *fault.UserError for the operator if version, that of the release in the deployment, is lower than
+// deployed, its version in the deployed manifest, or if one of them is not a BOSH version. Otherwise it returns nil. If
+// deployed ends with "latest", every version is accepted. release is the name for the error.
 func notLower(release, version, deployed string) error {
 	if strings.HasSuffix(deployed, "latest") {
 		return nil
@@ -124,11 +137,14 @@ func notLower(release, version, deployed string) error {
 	return nil
 }
 
-// checkScaleIn returns a *fault.UserError if a group that the definition lists under no_scale_in would have fewer
-// instances in the plan, whose groups are sized; a group that the plan lacks has none. The size is compared with that
-// in the previous plan, or, if the definition computes it, with that in the deployed manifest; a group that is missing
-// there is not checked. The message for the user blames the plan only if this request changes it. checkScaleIn returns
-// another error if the deployed manifest cannot be read. It reports only the first group.
+// checkScaleIn returns a *fault.UserError for the first group under no_scale_in of the definition that would have fewer
+// instances in plan than before, and nil if there is none. plan is the broker's plan with the sizes that the definition
+// computes; a group that it lacks counts as a group with 0 instances. The earlier size is that in the previous plan of
+// the request or, if provision.bosh.instance_groups has an entry for the group, that in the deployed manifest. A group
+// without an earlier size, as on create, is not checked.
+//
+// The message for the user is "cannot migrate to a smaller plan" if this request changes the plan, and otherwise names
+// the group and the sizes. checkScaleIn returns another error if the deployed manifest is needed and cannot be read.
 func checkScaleIn(r *resolution, plan *serviceadapter.Plan) error {
 	for _, name := range r.bosh.Requires.NoScaleIn {
 		before, now := instance.FindGroup(r.PreviousPlan, name), instance.FindGroup(plan, name)
@@ -158,9 +174,10 @@ func checkScaleIn(r *resolution, plan *serviceadapter.Plan) error {
 	return nil
 }
 
-// changesPlan reports whether the ID of the plan differs from that in the record, or whether the broker's plan differs
-// in any way from the previous plan that the broker sends. The first comparison is omitted if the record has no ID, as
-// for a manifest of another adapter, and the second one without a previous plan.
+// changesPlan reports whether this request changes the plan of the instance: whether the ID of the plan differs from
+// that in the record, or the broker's plan differs in any way from the previous plan in the request. The first
+// comparison is omitted if the record has no ID, as for a manifest of another adapter and on create, and the second one
+// if the request has no previous plan. Without both, the result is false.
 func changesPlan(r *resolution) bool {
 	recorded := r.previous.record.PlanID
 	return recorded != "" && recorded != r.identity.PlanID ||

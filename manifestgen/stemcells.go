@@ -10,10 +10,17 @@ import (
 	"service-adapter/internal/value"
 )
 
-// stemcells returns the stemcells of the manifest, and the alias of the first one, which is the default of instance
-// groups. The template and groups arguments are the lists in the template; see stemcellAliases for the aliases. A
-// further stemcell is omitted if the instance is deployed without its alias and neither the template nor a group uses
-// the alias. It returns an error if the deployment has no stemcells or one without an exact version.
+// stemcells returns the stemcells of the manifest and the alias of the first one, which is the default of instance
+// groups. Each has an alias, a version and, if the deployment has them, an operating system and a name. template and
+// groups are the lists "stemcells" and "instance_groups" of the manifest template; other values count as empty lists.
+// deployed are the stemcells of the deployment, which determine the order; their aliases are those of stemcellAliases.
+//
+// A stemcell after the first is omitted if the manifest of previous, the deployed instance, lacks its alias, and
+// neither a template entry nor a group uses the alias; a manifest that cannot be parsed has no aliases. previous must
+// not be nil; on create it has no manifest, and no stemcell is omitted.
+//
+// stemcells returns an error, and no other results, if the deployment has no stemcells or if a version is "latest" or
+// ends with it.
 func stemcells(
 	template, groups any, deployed []serviceadapter.Stemcell, previous *deployedInstance,
 ) (list []any, defaultAlias string, err error) {
@@ -43,15 +50,17 @@ func stemcells(
 	return all, aliases[0], nil
 }
 
-// hasEntry reports whether the value of the key is the text in one of the entries, such as the alias of a stemcell.
+// hasEntry reports whether at least one of the entries has exactly this text as the value of the key, for example the
+// alias of a stemcell under "alias". A value that is not a string never matches.
 func hasEntry(entries []map[string]any, key, text string) bool {
 	return slices.ContainsFunc(entries, func(entry map[string]any) bool { return entry[key] == text })
 }
 
-// stemcellAliases returns the alias of each stemcell, in the order of the stemcells: that of the template's entry with
-// the same operating system or name, otherwise that of an entry with neither, in order. Each entry is used once, and
-// entries without an alias are ignored. A remaining stemcell at index N-1 gets the alias "stemcell-N", or "default" if
-// it is the first; if that is taken, a later number.
+// stemcellAliases returns the alias of each stemcell, in the order of stemcells. A stemcell gets the alias of the first
+// unused entry of template, the stemcells in the manifest template, that has the same operating system or name. Then
+// each remaining stemcell gets the alias of the first unused entry that has neither. Entries without an alias are
+// ignored. A stemcell that still has no alias gets "default" if it is the first, "stemcell-2" if it is the second, and
+// so on; if that alias is taken, the next free number. The arguments are not changed.
 func stemcellAliases(template []map[string]any, stemcells []serviceadapter.Stemcell) []string {
 	aliases, unused := make([]string, len(stemcells)), slices.Clone(template)
 	assign := func(fits func(entry map[string]any, stemcell serviceadapter.Stemcell) bool) {

@@ -8,10 +8,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// IsAsWritten reports whether the text of a manifest is as this adapter writes it, apart from line breaks at its ends.
-// The BOSH CLI writes every manifest that it deploys in another order of keys and with another indentation, so a
-// manifest that an operator edited and deployed with it is not as written. An edit that keeps the form of the text is
-// not recognised. IsAsWritten returns false for a text that cannot be parsed or is not a mapping.
+// IsAsWritten reports whether manifest, the YAML text of a deployed manifest, has the form in which this adapter writes
+// it, apart from line breaks at its ends: whether reading the text and writing it again gives the same text. The BOSH
+// CLI writes every manifest that it deploys in another order of keys and with another indentation, so a manifest that
+// an operator edited and deployed with the CLI is not as written. An edit that preserves the form of the text is not
+// detected. IsAsWritten returns false for a text that cannot be parsed or is not a mapping.
 func IsAsWritten(manifest string) bool {
 	var raw any
 	if err := yaml.Unmarshal([]byte(manifest), &raw); err != nil {

@@ -8,9 +8,18 @@ import (
 // errReference rejects references, because they would let a constraint depend on other documents or on its position.
 var errReference = errors.New("$ref is not supported in constraints")
 
-// A translator rewrites schemas of later JSON schema drafts as draft-04: it replaces `const`, numeric exclusive limits
-// and boolean schemas. It removes id, $id, $schema and definitions, which only references need. Keywords that it does
-// not know stay unchanged.
+// A translator rewrites JSON Schemas of later drafts as draft-04: it replaces `const`, numeric exclusive limits and
+// boolean schemas by their equivalents in draft-04, and removes id, $id, $schema and definitions. It also rewrites the
+// schemas in the values of the other keywords of draft-04, such as `items`, and of propertyNames. All other keywords
+// stay unchanged, except those below.
+//
+// A translator rewrites either for validation or, as the zero translator does, for publication. A schema for validation
+// keeps propertyNames and loses contains, if, then and else. A published schema loses propertyNames and keeps the other
+// four, with the schemas in them unchanged.
+//
+// The keyword $ref is not supported: the translator removes it and sets its field err to errReference. It does not
+// notice a $ref under contains, if, then, else or definitions, under a keyword that it does not know, or, for
+// publication, under propertyNames.
 type translator struct {
 	// validating is true for schemas that the adapter validates with, and false for schemas that it publishes. When
 	// validating, propertyNames stays, although draft-04 does not have it; `contains` and `if` are removed, because the
@@ -21,8 +30,10 @@ type translator struct {
 	err error
 }
 
-// schema returns a rewritten copy of a schema. A node that is not a schema is returned as it is; compiling reports it.
-// If the schema contains a reference, schema leaves it out and sets t.err.
+// schema returns a copy of a JSON Schema, rewritten as draft-04; the schemas within it are also rewritten, with the
+// exceptions of object. The schema true becomes {}, and false becomes {"not": {}}. A node that is neither a boolean nor
+// a map is not a schema; it is returned unchanged, and compiling the schema reports it. A $ref that object notices is
+// left out, and sets t.err to errReference.
 func (t *translator) schema(node any) any {
 	switch node := node.(type) {
 	case bool:
@@ -37,8 +48,13 @@ func (t *translator) schema(node any) any {
 	}
 }
 
-// object returns a rewritten copy of a schema that is an object; that of nil is an empty schema. If the schema contains
-// a reference, object leaves it out and sets t.err.
+// object returns a copy of a JSON Schema that is a map from keywords to values, rewritten as draft-04 (see translator),
+// for example with `enum` in place of `const`. The schemas within it are also rewritten, except those under keywords
+// that the translator does not know, which stay unchanged, and those under contains, if, then and else, which are
+// removed for validation and stay unchanged for publication. The parameter does not change, but the copy shares values
+// that need no change. The result is an empty map if node is nil or empty. If the schema, or a schema in it that is
+// rewritten, contains a $ref, object leaves the $ref out and sets t.err to errReference. See translator for the
+// keywords under which a $ref is not noticed.
 func (t *translator) object(node map[string]any) map[string]any {
 	out := make(map[string]any, len(node))
 	for keyword, value := range node {
@@ -73,8 +89,10 @@ func (t *translator) object(node map[string]any) map[string]any {
 	return out
 }
 
-// each returns a copy of a map from names to schemas, in which every schema is rewritten as by schema. Lists in the
-// map, as in `dependencies`, are not schemas and stay unchanged. A node that is not a map is returned as it is.
+// each rewrites the schemas in the value of a keyword such as `properties`, which is a map from names to schemas, as
+// draft-04, and returns them in a new map. Lists in the map, as in `dependencies`, are not schemas and stay unchanged.
+// A node that is not a map is returned as it is. A $ref that object notices is left out, and sets t.err to
+// errReference.
 func (t *translator) each(node any) any {
 	schemas, ok := node.(map[string]any)
 	if !ok {
@@ -87,8 +105,9 @@ func (t *translator) each(node any) any {
 	return out
 }
 
-// oneOrMore returns a rewritten copy of a schema, or of a list of schemas. Each is rewritten as by schema. A node that
-// is neither is returned as it is.
+// oneOrMore rewrites the value of a keyword such as `items` or `anyOf`, which is a schema or a list of schemas, as
+// draft-04, and returns a copy of it. A node that is neither, and elements of the list that are not schemas, are
+// returned as they are. A $ref that object notices is left out, and sets t.err to errReference.
 func (t *translator) oneOrMore(node any) any {
 	schemas, ok := node.([]any)
 	if !ok {
@@ -101,8 +120,9 @@ func (t *translator) oneOrMore(node any) any {
 	return out
 }
 
-// constToEnum replaces `const` by an `enum` of one value, in place. If the schema already has an `enum`, the new one
-// goes into `allOf`.
+// constToEnum replaces the keyword `const` of a JSON Schema by an `enum` with that value alone, in place. If the schema
+// already has an `enum`, constToEnum appends the new one as a schema to `allOf`, so that both apply. It does nothing if
+// the schema has no `const`.
 func constToEnum(schema map[string]any) {
 	value, ok := schema["const"]
 	if !ok {
@@ -117,10 +137,11 @@ func constToEnum(schema map[string]any) {
 	schema["enum"] = []any{value}
 }
 
-// exclusiveToBool replaces a numeric exclusive limit, in place, by the inclusive limit with draft-04's flag. It only
-// removes the exclusive limit if the schema has a tighter inclusive one. It does nothing if the schema has no numeric
-// exclusive limit. exclusive and inclusive are the keywords of the two limits. direction is 1 for a lower limit and -1
-// for an upper one.
+// exclusiveToBool replaces a numeric exclusive limit of a JSON Schema, in place, by the form of draft-04:
+// {"exclusiveMinimum": 5} becomes {"minimum": 5, "exclusiveMinimum": true}. If the schema also has an inclusive limit
+// that is tighter, such as "minimum": 6, only the exclusive limit is removed. exclusive and inclusive are the keywords
+// of the two limits, such as "exclusiveMinimum" and "minimum". direction is 1 for a lower limit and -1 for an upper
+// one. exclusiveToBool does nothing if the value of exclusive is missing or is not a number.
 func exclusiveToBool(schema map[string]any, exclusive, inclusive string, direction int) {
 	strict, ok := number(schema[exclusive])
 	if !ok {
@@ -134,7 +155,8 @@ func exclusiveToBool(schema map[string]any, exclusive, inclusive string, directi
 	schema[exclusive] = true
 }
 
-// number returns the exact value of a number. It returns false for any other type, and for infinities and NaN.
+// number returns the exact value of an int64, uint64 or float64. It returns false for a value of any other type, also
+// for nil, and for infinities and NaN; the number must not be used then.
 func number(value any) (*big.Rat, bool) {
 	switch value := value.(type) {
 	case int64:

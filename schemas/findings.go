@@ -13,29 +13,33 @@ import (
 	"github.com/xeipuuv/gojsonschema"
 )
 
-// findings collects the violations of a schema in a document. The library reports them in random order and with
-// repetitions.
+// findings collects the violations of a JSON Schema in one document, because the library reports them in random order
+// and with repetitions. byPath and sentences return them sorted and without repetitions. Only one of the two may be
+// called, and only once. The zero findings is empty and ready to use.
 type findings struct {
 	items []finding
 }
 
-// A finding is a violation at a path in the document. text is the rest of a sentence that begins with the name of the
-// value: "must be an integer".
+// A finding is a violation of a JSON Schema by the value at one path in the document. The path consists of keys and the
+// indexes of list items. The text is the rest of a sentence that begins with the name of the value: "must be an
+// integer".
 type finding struct {
 	path []string
 	text string
 }
 
-// add records a finding. It does nothing if the text is empty.
+// add records a finding for the value at a path, whose elements are keys and the indexes of list items. text is the
+// rest of a sentence that begins with the name of the value, such as "is required". If it is empty, add does nothing.
 func (f *findings) add(path []string, text string) {
 	if text != "" {
 		f.items = append(f.items, finding{path: path, text: text})
 	}
 }
 
-// collect records the errors of a validation. A missing property, or one that is not allowed, is recorded at its own
-// path, and an error about the name of a key at the path of the object that has the key. Errors that only say that a
-// schema below was violated are left out, because the library reports those violations as well.
+// collect records the errors in the result of a validation as findings. A missing property, or one that is not allowed,
+// is recorded at its own path. An error about the name of a key is recorded at the path of the object that has the key,
+// and names the key. Errors that only say that a schema below was violated are left out, because the library reports
+// those violations as well. A result without errors adds no findings.
 func (f *findings) collect(result *gojsonschema.Result) {
 	var badKey string // the key that the last invalid_property_name error concerned
 	var badKeyAt string
@@ -63,14 +67,15 @@ func (f *findings) collect(result *gojsonschema.Result) {
 // separator separates the elements of a path in the library's notation. No name contains it.
 const separator = "\x00"
 
-// pathOf returns the path of an error, without the root element. It is empty for an error about the whole document.
-// Elements are keys and the indexes of list items.
+// pathOf returns the path of an error in the document, as keys and the indexes of list items: ["groups", "0", "name"].
+// The library's root element is left out, so the result is empty for an error that concerns the whole document.
 func pathOf(context *gojsonschema.JsonContext) []string {
 	return strings.Split(context.String(separator), separator)[1:] // the first element is the root
 }
 
-// byPath returns the findings sorted by path. Several findings at one path are joined with "and", and repetitions are
-// left out. It may be called only once, because it changes the recorded findings. It returns nil without findings.
+// byPath returns the recorded findings sorted by path, with one finding for each path: the texts of several findings at
+// one path are sorted and joined with "and", without repetitions. It returns nil if no finding was recorded. It may be
+// called only once, because it changes the recorded findings.
 func (f *findings) byPath() []finding {
 	compare := func(a, b finding) int { return cmp.Or(slices.Compare(a.path, b.path), cmp.Compare(a.text, b.text)) }
 	slices.SortFunc(f.items, compare)
@@ -85,16 +90,18 @@ func (f *findings) byPath() []finding {
 	return all
 }
 
-// sentences returns one sentence for each path with findings, sorted by path. subject returns the name of the value at
-// a path, with which the sentence begins. Several findings at one path are joined with "and". sentences may be called
-// only once; see byPath.
+// sentences returns one sentence for each path with findings, sorted by path, such as `parameter "size" must be an
+// integer`. The function subject returns the name of the value at a path, with which the sentence begins. The texts of
+// several findings at one path are joined with "and". sentences returns nil if no finding was recorded. It may be
+// called only once, and not after byPath.
 func (f *findings) sentences(subject func(path []string) string) []string {
 	return value.Convert(f.byPath(), func(item finding) string { return subject(item.path) + " " + item.text })
 }
 
-// fieldOf returns a function that names the value at a path for a message. The path must not be empty. The first
-// element of the path is the name of an input, for which subject returns the name; further elements become "field …
-// of".
+// fieldOf returns a function that names the value at a path for an error message. The first element of the path is the
+// name of an input; the function subject returns its name in the message, such as `parameter "disk"`. Further elements
+// name a part of its value: the path ["disk", "size", "max"] becomes `field "size.max" of parameter "disk"`. The
+// returned function panics if the path is empty.
 func fieldOf(subject func(name string) string) func(path []string) string {
 	return func(path []string) string {
 		if len(path) == 1 {
@@ -139,8 +146,10 @@ var phrases = map[string]string{ //nolint:gochecknoglobals // a constant table
 // detail matches a placeholder in phrases.
 var detail = regexp.MustCompile(`\{(\w+) ?(\w*)\}`)
 
-// phrase returns the text for an error of the library, without the value: "is not valid" if phrases has none for the
-// type of the error. It is "" if the library also reports the violations in the schemas below, which say enough.
+// phrase returns the text for an error of the library, such as "must be at least 3": the rest of a sentence that begins
+// with the name of the value. The text does not contain the rejected value, which may be a secret. It is "is not valid"
+// for a type of error that the table phrases does not contain. It is "" if the error only says that a schema below was
+// violated, because the library reports those violations as well.
 func phrase(e gojsonschema.ResultError) string {
 	details := e.Details()
 	if e.Type() == "invalid_type" {
@@ -166,9 +175,9 @@ func phrase(e gojsonschema.ResultError) string {
 	})
 }
 
-// expectedType returns the expected and the actual type of a value, from the details of an error of the type
-// invalid_type: "an integer or null, not a string". If a number is not an integer as expected, its type is "a
-// fraction".
+// expectedType returns the expected types and the actual type of a value as part of a message: "an integer or null, not
+// a string". details are those of an error of the library of the type invalid_type. If an integer was expected and the
+// value is another number, the actual type is "a fraction".
 func expectedType(details gojsonschema.ErrorDetails) string {
 	expected := strings.Split(strings.Trim(fmt.Sprint(details["expected"]), "[]"), ",")
 	actual := fmt.Sprint(details["given"])
@@ -181,7 +190,8 @@ func expectedType(details gojsonschema.ErrorDetails) string {
 	return strings.Join(expected, " or ") + ", not " + article(actual)
 }
 
-// article returns the name of a JSON type with its indefinite article; null has none.
+// article returns the name of a JSON type with its indefinite article, such as "an object" or "a string". It returns
+// "null" without an article. A name that is not a JSON type gets the article "a".
 func article(typeName string) string {
 	switch typeName {
 	case "null":
@@ -193,7 +203,8 @@ func article(typeName string) string {
 	}
 }
 
-// count returns a number with a noun, to which it adds an "s" unless the number is 1.
+// count returns a number and a noun for a message, such as "3 items" or "1 item": it adds an "s" to the noun unless the
+// number is 1. number is a Go number or *big.Float and is formatted as by fmt.Sprint.
 func count(number any, noun string) string {
 	if text := fmt.Sprint(number); text != "1" {
 		return text + " " + noun + "s"
@@ -201,7 +212,9 @@ func count(number any, noun string) string {
 	return "1 " + noun
 }
 
-// decimal returns the text of a number, without an exponent unless the number has more than 80 bits before the point.
+// decimal returns a number as the shortest decimal text without an exponent, such as "0.5" or "1000000". A number with
+// more than 80 bits before the point is written with an exponent, because its text would be long. The number must not
+// be nil.
 func decimal(number *big.Float) string {
 	if number.MantExp(nil) > 80 {
 		return number.Text('g', -1)

@@ -15,9 +15,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// restrictions returns a draft-04 schema of the type, enum and constraints of an input. If null is true, the schema
-// also allows null. The translator decides whether the schema is for validation or for publication. If the constraints
-// contain a reference, restrictions sets the err of the translator and leaves the reference out.
+// restrictions returns a new draft-04 schema of the values that an input may have. It consists of the constraints of
+// the input, in which the type and the enum of the input, if it has them, replace those of the constraints. If null is
+// true, the type and the enum also allow null. The translator t rewrites the constraints and determines whether the
+// schema is for validation or for publication. If the constraints contain a $ref, restrictions leaves it out and sets
+// t.err to errReference.
 func restrictions(v brokerpak.Variable, null bool, t *translator) map[string]any {
 	constraints := v.Constraints
 	if len(v.Enum) > 0 {
@@ -40,7 +42,9 @@ func restrictions(v brokerpak.Variable, null bool, t *translator) map[string]any
 	return schema
 }
 
-// admitNull changes a schema, in place, so that its type and enum also allow null. A missing type or enum is not added.
+// admitNull changes a JSON Schema, in place, so that its type and its enum also allow null. It does not add a missing
+// type or a missing or empty enum, and it does not change other keywords, which may still reject null. The lists in the
+// schema are replaced and not modified.
 func admitNull(schema map[string]any) {
 	if name, ok := schema["type"].(string); ok && name != "null" {
 		schema["type"] = []any{name, "null"}
@@ -53,10 +57,13 @@ func admitNull(schema map[string]any) {
 	}
 }
 
-// described returns the published schema of an input, with title, description, default and the keyword prohibitUpdate,
-// which is set if updates must not change the input. If null is true, it allows null even if the input is not nullable.
-// A default that depends on the request is only mentioned in the description, and one that cannot be cast to the type
-// is left out. described returns errReference if the constraints contain a reference.
+// described returns the published draft-04 schema of an input, with title, description, default and the keyword
+// prohibitUpdate, which is true if updates must not change the input and is otherwise missing. If null is true, the
+// type and the enum allow null even if the input is not nullable. The title is that of the constraints, or else is
+// derived from the name of the input. The description is the Details of the input, even if the constraints have one. A
+// default that an expression computes is only mentioned in it, and a constant default that cannot be evaluated or cast
+// to the type is left out. A default in the constraints stays unless the input has a constant one. described returns
+// errReference, and a schema that must not be used, if the constraints contain a $ref that the translator notices.
 func described(v brokerpak.Variable, null bool) (map[string]any, error) {
 	t := &translator{}
 	schema := restrictions(v, null || v.Nullable, t)
@@ -76,8 +83,9 @@ func described(v brokerpak.Variable, null bool) (map[string]any, error) {
 	return schema, t.err
 }
 
-// title returns a heading for a name: max_disk_gb becomes "Max Disk GB". Words are separated by hyphens, underscores,
-// periods, semicolons and spaces; ID, URI, URL, GB and JDBC are in upper case.
+// title returns a heading for the name of an input: "max_disk_gb" becomes "Max Disk GB". The name is split into words
+// at hyphens, underscores, periods, semicolons and spaces. The words ID, URI, URL, GB and JDBC are written in upper
+// case. Any other word gets a capital first letter and is otherwise unchanged. The title of an empty name is "".
 func title(name string) string {
 	words := strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" -_.;", r) })
 	for i, word := range words {
@@ -92,10 +100,15 @@ func title(name string) string {
 	return strings.Join(words, " ")
 }
 
-// propertiesOf returns the schemas of inputs by name: schemaOf returns the schema of an input, and compile reports
-// whether the schemas of several inputs can be used. If either fails, both are called again for each input alone to
-// find the cause. The error is then a diag.Errors that contains the position of each input at fault in the definition,
-// and the first of its constraints that fails on its own. If no input fails alone, the first error is returned.
+// propertiesOf returns a map from the names of inputs to their JSON Schemas, which is empty if the list of inputs is.
+// schemaOf returns the schema of one input. compile receives the schemas of several inputs by name and returns an error
+// if they cannot be used.
+//
+// If one of the functions returns an error, propertiesOf calls both again for each input alone, and for one that fails
+// with each of its constraints alone, to find the cause. It then returns nil and a diag.Errors with one error for each
+// input that fails alone. The error has the position of the input in the definition, and names the first constraint, in
+// alphabetical order, that fails on its own, or all constraints if they only fail together. If no input fails alone,
+// propertiesOf returns nil and the first error.
 func propertiesOf(
 	inputs []brokerpak.Variable,
 	schemaOf func(brokerpak.Variable) (map[string]any, error),
@@ -142,8 +155,10 @@ func propertiesOf(
 	return nil, cmp.Or(faults.Err(), cause)
 }
 
-// withKeyword returns a copy of an input with only one of its constraints. An exclusive limit keeps its inclusive
-// limit, which it may depend on. For the keyword "", the input keeps all constraints.
+// withKeyword returns a copy of an input whose Constraints contain only one JSON Schema keyword, such as "pattern".
+// With exclusiveMinimum or exclusiveMaximum, the copy also keeps minimum or maximum, respectively, because the
+// exclusive limit may depend on it. For the keyword "", the copy keeps all constraints. Everything else in the copy,
+// such as the type and the enum, is that of the original, which does not change.
 func withKeyword(input brokerpak.Variable, keyword string) brokerpak.Variable {
 	if keyword == "" {
 		return input
@@ -157,8 +172,8 @@ func withKeyword(input brokerpak.Variable, keyword string) brokerpak.Variable {
 	return input
 }
 
-// compilePublished compiles a schema as the broker and the Cloud Controller do: they also validate it against the
-// meta-schema. It returns an error if they would reject the schema.
+// compilePublished compiles a JSON Schema as the on-demand broker and the Cloud Controller do, which also validate the
+// schema against the meta-schema of its draft. It returns an error if they would reject the schema, and nil otherwise.
 func compilePublished(schema map[string]any) error {
 	loader := gojsonschema.NewSchemaLoader()
 	loader.Validate = true

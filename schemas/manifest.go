@@ -27,14 +27,17 @@ var manifestSchema = sync.OnceValues(func() (*gojsonschema.Schema, error) { //no
 	return gojsonschema.NewSchema(gojsonschema.NewStringLoader(manifestText))
 })
 
-// PreloadManifestSchema starts to compile the schema of BOSH manifests in the background and returns at once. The first
-// check waits until the schema is compiled, and returns the error if that fails. Further calls have no effect.
-// Compiling while a manifest is generated saves a tenth of the time of generate-manifest.
+// PreloadManifestSchema starts a goroutine that compiles the built-in JSON Schema of BOSH manifests, and returns at
+// once. The first check of a manifest waits until the schema is compiled, and returns the error if that fails; without
+// a preceding call, the check compiles the schema itself. Further calls have no effect. Compiling while a manifest is
+// generated saves a tenth of the time of generate-manifest.
 func PreloadManifestSchema() { go func() { _, _ = manifestSchema() }() }
 
-// CheckManifest returns an error if a BOSH manifest violates the schema, or if the check itself fails. The error names
-// the path of each fault, such as /instance_groups/name=redis/instances, and contains no values. It lists up to nine
-// faults and counts the others. The error is nil if there are none.
+// CheckManifest checks a decoded BOSH manifest against the built-in JSON Schema, which rejects unknown keys. It returns
+// nil if the manifest satisfies the schema. Otherwise the error names the path of each fault, such as
+// /instance_groups/name=redis/instances, and contains no other values of the manifest; it lists up to nine faults and
+// counts the others. CheckManifest also returns an error if the check itself fails, because the schema cannot be
+// compiled or JSON cannot represent a number in the manifest.
 func CheckManifest(tree map[string]any) error {
 	all, err := ManifestFaults(tree)
 	if err != nil {
@@ -47,7 +50,10 @@ func CheckManifest(tree map[string]any) error {
 	return nil
 }
 
-// A ManifestFault is a violation of the schema in a BOSH manifest.
+// A ManifestFault is a violation of the JSON Schema of BOSH manifests at one path in a manifest. It contains the path,
+// such as /instance_groups/name=redis/instances, and a message that begins with the path and contains no values of the
+// manifest other than names in the path. If the fault concerns the manifest as a whole, Path is empty and the message
+// begins with "the manifest".
 type ManifestFault struct {
 	// Path is the path of the fault as in ops files. It consists of keys and, for items of lists, name=NAME or, if the
 	// item has no name, the index.
@@ -56,8 +62,11 @@ type ManifestFault struct {
 	Message string
 }
 
-// ManifestFaults checks a BOSH manifest against the schema and returns all faults, sorted by path, or nil if there are
-// none. It returns an error only if the check itself fails, as for a number that JSON cannot represent.
+// ManifestFaults checks a decoded BOSH manifest against the built-in JSON Schema and returns the violations, one for
+// each path in the manifest that has any. They are sorted by path, with the index of each list item as a text. In the
+// paths of the result, a list item that has a name is name=NAME in place of its index. The result is nil if the
+// manifest satisfies the schema. ManifestFaults returns an error only if the check itself fails, because the schema
+// cannot be compiled or JSON cannot represent a number in the manifest.
 func ManifestFaults(tree map[string]any) ([]ManifestFault, error) {
 	schema, err := manifestSchema()
 	if err != nil {
@@ -85,8 +94,9 @@ func ManifestFaults(tree map[string]any) ([]ManifestFault, error) {
 	return faults, nil
 }
 
-// jsonNumber converts a number to json.Number, as the library expects it, and returns any other scalar as it is. It
-// returns an error for a number that JSON cannot represent.
+// jsonNumber converts a number of any Go type to json.Number, as the library expects it, and returns nil, a bool or a
+// string unchanged. It returns an error, and a result that must not be used, for a number that JSON cannot represent,
+// which is an infinity or NaN.
 func jsonNumber(scalar any) (any, error) {
 	switch scalar.(type) {
 	case nil, bool, string:
@@ -96,8 +106,10 @@ func jsonNumber(scalar any) (any, error) {
 	return json.Number(text), err
 }
 
-// named returns a copy of a path in which the index of a list item is replaced by name=NAME if the item has a name. The
-// node is the root of the document. The rest of a path that leads out of the document stays unchanged.
+// named returns a copy of a path in a document in which the index of a list item is replaced by name=NAME if the item
+// is a mapping with a string as its name: ["jobs", "0"] becomes ["jobs", "name=redis"]. The node is the root of the
+// document to which the path belongs. Other elements stay unchanged, also those after a key or index that does not
+// exist.
 func named(node any, path []string) []string {
 	all := slices.Clone(path)
 	for i, element := range path {

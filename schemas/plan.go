@@ -10,24 +10,34 @@ import (
 // draft04 is the value of `$schema` that the broker requires, to the letter.
 const draft04 = "http://json-schema.org/draft-04/schema#"
 
-// Supplied contains the values that the operator and the plan provide for inputs that the user omits, by action and
-// input. The defaults of the definition are not in it. A value may be Hidden. A null means that the input has no
-// default, whatever the definition says. A nil map contains no values.
+// Supplied contains the values that the operator and the plan provide for inputs that the user omits, in one map for
+// the provision action and one for the bind action, by the name of the input. The defaults in the service definition
+// are not in it. The value Hidden{} means that users must not read the supplied value. Null means that the default in
+// the definition does not apply. A nil map contains no values.
 type Supplied struct {
 	Provision map[string]any
 	Bind      map[string]any
 }
 
-// Hidden represents a supplied value that users must not read.
+// Hidden is a placeholder in Supplied for a value that the operator or the plan provides and that users must not read,
+// such as a secret. It has no content.
 type Hidden struct{}
 
-// ForPlan returns the draft-04 JSON schemas of a plan for the parameters of creating an instance, updating it and
-// creating a binding. properties are the properties of the plan: inputs of the provision action that a user cannot set
-// because of them (see brokerpak.Action.PlanOwned) are left out of the first two schemas. The supplied values are the
-// defaults in the schemas, in place of those of the definition, and their inputs are not required. The update schema
-// also lacks inputs that must not change, and the create schema also contains the import inputs. Constraints that
-// draft-04 cannot express are left out. ForPlan returns an error with the position in the definition if a constraint is
-// invalid; the schemas are nil then.
+// ForPlan returns three draft-04 JSON schemas of a plan: for the parameters of creating an instance, of updating it and
+// of creating a binding. properties are the properties of the plan. Inputs that the user cannot set because properties
+// contains them (see brokerpak.Action.PlanOwned) are left out of the first two schemas. The update schema also lacks
+// inputs that must not change after creation, and the create schema also contains the import inputs. Parameters without
+// an input are allowed only if the user may set an additional input. Of the constraints that draft-04 does not have,
+// const and exclusive limits are rewritten, propertyNames is left out, and contains, if, then and else stay unchanged.
+//
+// The schemas for creating an instance and for creating a binding show the supplied values as defaults, in place of
+// those of the definition, and do not require their inputs; a Hidden value is only mentioned in the description of its
+// input. The default of an input that a computed input always overwrites is left out. The update schema shows no
+// defaults and requires no input. For a service without a bind section, the third schema allows no parameters.
+//
+// ForPlan returns nil schemas and an error, which contains the position in the definition, if the constraints of an
+// input are invalid or contain a $ref. It does not examine the parts of constraints that the schemas lack or contain
+// unchanged, such as propertyNames and if.
 func ForPlan(
 	service *brokerpak.Service, properties map[string]any, supplied Supplied,
 ) (create, update, bind map[string]any, err error) {
@@ -59,19 +69,23 @@ func ForPlan(
 	return create, update, bind, nil
 }
 
-// A section holds the data from which one of the three schemas of a plan is generated: that for creating an instance,
-// for updating it, or for creating a binding. See ForPlan.
+// A section holds the data from which one of the three schemas of a plan is generated: the schema for creating an
+// instance, for updating it, or for creating a binding. The data are the action, the inputs that the user may set, the
+// supplied values, the names of the plan inputs, which only the section for a binding has, and whether the schema is
+// for an update. The zero section is not usable.
 type section struct {
 	action   *brokerpak.Action
 	inputs   []brokerpak.Variable // the inputs that the user may set
 	supplied map[string]any       // that part of Supplied which belongs to the action
-	ofPlan   []string             // the inputs that always have the plan's value
+	ofPlan   []string             // the names of the plan inputs, which only a binding has
 	update   bool                 // whether the schema is for updating an instance
 }
 
-// schema returns the schema of the section. It allows further parameters only if the action has an additional input,
-// and requires inputs only if it is not for an update. It returns an error with the position in the definition if a
-// constraint of an input is invalid.
+// schema returns the draft-04 schema of the parameters of a request, with a property for each input of the section. The
+// schema allows further parameters only if one of the inputs is an additional input, which has no property of its own.
+// Unless it is for an update, it requires the required inputs that have no other source of a value than the user (see
+// userMustGive). schema returns nil and an error with the position in the definition if a constraint of an input is
+// invalid or contains a $ref.
 func (s section) schema() (map[string]any, error) {
 	further := brokerpak.AdditionalInput(s.inputs)
 	named := slices.DeleteFunc(slices.Clone(s.inputs), func(v brokerpak.Variable) bool { return v.Additional })
@@ -96,9 +110,11 @@ func (s section) schema() (map[string]any, error) {
 	return schema, nil
 }
 
-// property returns the schema of one input, or an error if its constraints contain a reference. In an update, an
-// omitted input keeps its value, so the schema shows no default. A null resets the input to its supplied or default
-// value, so the schema allows null unless only the user can provide a value.
+// property returns the schema of one input. The schema for an update shows no default, because an omitted input keeps
+// its value. It allows null, which resets the input to its supplied or default value, unless the input is required, is
+// not nullable and has no other source of a value than the user (see userMustGive). The schemas for creation show the
+// default that applies; see effective. They allow null only if the input is nullable. property returns an error, and a
+// schema that must not be used, if the constraints of the input contain a $ref.
 func (s section) property(input brokerpak.Variable) (map[string]any, error) {
 	if !s.update {
 		return described(s.effective(input), false)
@@ -110,9 +126,10 @@ func (s section) property(input brokerpak.Variable) (map[string]any, error) {
 	return schema, err
 }
 
-// effective returns a copy of an input with the default that applies: the supplied value, else that of the definition.
-// An input that is computed in any case or has a supplied null has no default, and a Hidden one is only mentioned in
-// the description.
+// effective returns a copy of an input whose default is the one that applies when the user omits the input: the
+// supplied value, or else the default of the definition. The copy has no default if a computed input always overwrites
+// the value, or if the supplied value is null. If the supplied value is Hidden and is not overwritten, the copy has no
+// default either, and its description says that the operator sets the value. The original does not change.
 func (s section) effective(input brokerpak.Variable) brokerpak.Variable {
 	supplied, ok := s.supplied[input.Name]
 	overwritten := func(c brokerpak.Variable) bool { return c.Name == input.Name && c.Overwrite }
@@ -129,8 +146,9 @@ func (s section) effective(input brokerpak.Variable) brokerpak.Variable {
 	return input
 }
 
-// userMustGive reports whether an input is required and gets a value only from the user: it has no supplied value and
-// no default, and neither an expression nor the plan sets it.
+// userMustGive reports whether the user must provide a value for an input, because the input is required and has no
+// other source of a value: neither a supplied value (a supplied null counts as one) nor a default, and neither a
+// computed input of its name nor, for bindings, a plan input of its name.
 func (s section) userMustGive(input brokerpak.Variable) bool {
 	_, supplied := s.supplied[input.Name]
 	computed := slices.Contains(brokerpak.Names(s.action.ComputedInputs), input.Name)
@@ -138,8 +156,9 @@ func (s section) userMustGive(input brokerpak.Variable) bool {
 	return input.Required && !supplied && !computed && !hasDefault && !slices.Contains(s.ofPlan, input.Name)
 }
 
-// addImports adds the parameters that name existing resources to the properties of a schema, in place. Properties that
-// exist already stay. The schema must have properties, as that of object has.
+// addImports adds a property for each import input, a parameter that names an existing resource, to the properties of a
+// schema, in place. A property that already exists with the name of an import input stays unchanged. The schema must
+// have a map of properties, as the result of object has; otherwise addImports panics if there are import inputs.
 func addImports(schema map[string]any, imports []brokerpak.Variable) {
 	properties, _ := schema["properties"].(map[string]any)
 	for _, input := range imports {
@@ -154,8 +173,8 @@ func addImports(schema map[string]any, imports []brokerpak.Variable) {
 	}
 }
 
-// object returns a draft-04 schema of an object with some properties and no others. The map of the properties is not
-// copied.
+// object returns a new draft-04 schema of an object that allows only the named properties and requires none of them.
+// properties maps the names to their schemas; the map becomes part of the result and is not copied.
 func object(properties map[string]any) map[string]any {
 	return map[string]any{
 		"$schema":              draft04,

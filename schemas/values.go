@@ -12,16 +12,21 @@ import (
 	"service-adapter/internal/value"
 )
 
-// CheckValues checks the resolved variables against the declared inputs: required inputs must have a value, and each
-// value must have the type of its input, be one of its enum and satisfy its constraints. A null is a value like any
-// other, and fits every nullable input. Of several inputs with the same name, only the last counts. Variables that are
-// not inputs are not checked. Without inputs, CheckValues returns nil.
+// CheckValues checks the values of the resolved variables, by name, against the declared inputs: a required input must
+// have a value, and each value must have the type of its input, be one of its enum and satisfy its constraints, of
+// which contains, if, then and else are ignored. A null counts as a value; it fits an input that restricts neither the
+// type nor the values, and a nullable input unless constraints other than the enum reject it. Of several inputs with
+// the same name, only the last counts. Variables that are not inputs are not checked. The result is nil if all values
+// fit or if the list of inputs is empty.
 //
-// If values do not fit and subject is nil, CheckValues returns a *fault.UserError, which calls inputs parameters. If
-// they do not fit and subject is not nil, it returns a *ValueError, in which subject names the inputs. Neither contains
-// values, except those of an enum. If constraints of the definition cannot be used, CheckValues returns an error for
-// the operator that wraps a diag.Errors with the positions in the definition. It returns another error if a value
-// cannot be checked, because JSON cannot represent it.
+// If values do not fit and subject is nil, CheckValues returns a *fault.UserError, which calls the inputs parameters.
+// If they do not fit and subject is not nil, it returns a *ValueError; the function subject returns the name of an
+// input for its sentences. Both errors describe up to nine faults and count the others. They may contain the allowed
+// values of an enum, but never the rejected values, of which they name only keys.
+//
+// If constraints of the definition cannot be used, CheckValues returns an error for the operator that wraps a
+// diag.Errors with the positions in the definition. It returns another error if a value cannot be checked because JSON
+// cannot represent it.
 func CheckValues(inputs []brokerpak.Variable, values map[string]any, subject func(input string) string) error {
 	inputs = lastOfEachName(inputs)
 	if len(inputs) == 0 {
@@ -76,17 +81,20 @@ func CheckValues(inputs []brokerpak.Variable, values map[string]any, subject fun
 	return nil
 }
 
-// A ValueError means that values do not fit their inputs.
+// A ValueError is the error of CheckValues that values do not fit their inputs. It contains one sentence for each
+// faulty input or part of an input, up to nine, and the number of the others. The sentences may contain the allowed
+// values of an enum, but never the rejected values, of which they name only keys.
 type ValueError struct {
-	// Sentences describe up to nine faults, without values. If there are more, a last element contains their number.
+	// Sentences describe up to nine faults, without the rejected values. If there are more, a last element contains
+	// their number.
 	Sentences []string
 }
 
-// Error returns all sentences, separated by semicolons.
+// Error returns all sentences, separated by semicolons, and "" if there are none.
 func (e *ValueError) Error() string { return strings.Join(e.Sentences, "; ") }
 
-// lastOfEachName returns the inputs, in their order, without those that a later input of the same name replaces. It
-// returns nil if there are no inputs.
+// lastOfEachName returns the inputs in their order, but of several inputs with the same name only the last one. It
+// returns a new slice, which is nil if there are no inputs.
 func lastOfEachName(inputs []brokerpak.Variable) []brokerpak.Variable {
 	var kept []brokerpak.Variable
 	for i, input := range inputs {
@@ -97,9 +105,11 @@ func lastOfEachName(inputs []brokerpak.Variable) []brokerpak.Variable {
 	return kept
 }
 
-// enumFault returns the predicate of a sentence about a value that is not in an enum, such as "must be one of 1, 2". It
-// returns "" if the value is in the enum, as by equal, or if the enum is empty, which means that every value is
-// allowed. The text contains the values of the enum, but not the rejected one.
+// enumFault returns the rest of a sentence about a value that is not in an enum, such as "must be one of 1, 2" or, for
+// an enum of one value, "must be 1". If no allowed value has the JSON type of the value, that type follows, as in "must
+// be one of 1, 2, not a string". The values of the enum are written as JSON; the rejected value is not in the text.
+// enumFault returns "" if allowed contains the value, compared as JSON, or if allowed is empty, which means that every
+// value is allowed.
 func enumFault(allowed []any, actual any) string {
 	if len(allowed) == 0 || slices.ContainsFunc(allowed, func(a any) bool { return equal(a, actual) }) {
 		return ""
@@ -120,5 +130,6 @@ func enumFault(allowed []any, actual any) string {
 	return text
 }
 
-// equal reports whether two values are equal in JSON, where 1 and 1.0 are the same number.
+// equal reports whether two values have the same JSON encoding: 1 and 1.0 are the same number, and the order of the
+// keys of a map does not matter. A value that JSON cannot represent counts as null.
 func equal(a, b any) bool { return bytes.Equal(value.MustJSON(a), value.MustJSON(b)) }

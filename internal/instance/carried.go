@@ -13,14 +13,19 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// Carried contains the values that CarryOver read from the manifest of another adapter, by the name of the input,
-// secret, reference or UAA client field that they set.
+// Carried contains the values that CarryOver read from the manifest of another adapter, by the name that the section
+// carry_over of the service definition assigns to them: the name of an input, a secret or a reference, or "uaa_client."
+// and the name of a field of the UAA client. No value is nil. A nil Carried contains none.
 type Carried map[string]any
 
-// CarryOver reads the values that the section carry_over selects from a manifest, whose maps must have keys of any
-// type. Of several paths for a name, the first with a value other than null is used. A name without a value is
-// omitted, because older versions of the other adapter may not have stored it. The result is never nil unless there is
-// an error, which means that a path is invalid and names it.
+// CarryOver returns the values that the section carry_over of bosh selects from the manifest of another adapter. bosh
+// must not be nil. manifest is the parsed manifest in the form that go-patch expects, with maps of the type
+// map[any]any. The section contains go-patch paths, such as /instance_groups/name=db/properties/password; if a name has
+// several, the first with a value other than null is used, and later ones are not read. A path that does not exist in
+// the manifest, or is ambiguous there, has no value; but an optional element that does not exist, such as name=db?, is
+// taken for a new one that has only this name, as by go-patch. A name without a value is omitted, because older
+// versions of the other adapter may not have stored it. The values have the types that value.Normalise returns. The
+// result is never nil unless a path that is read has an invalid syntax; the error then names the path.
 func CarryOver(bosh *brokerpak.Bosh, manifest any) (Carried, error) {
 	carried := Carried{}
 	for _, name := range value.Keys(bosh.CarryOver) {
@@ -39,10 +44,12 @@ func CarryOver(bosh *brokerpak.Bosh, manifest any) (Carried, error) {
 	return carried, nil
 }
 
-// Parameters returns the values that are used like parameters of earlier requests, by the name of the input. Secrets,
-// references and fields of the UAA client are not among them. If the value that was read for a reference of the
-// definition is a single reference to a BOSH variable (see IsReference), the input of that reference gets its path,
-// without the parentheses; any other value of a reference is ignored. The map is never nil.
+// Parameters returns a new map with the values that are used like parameters of earlier requests, by the name of the
+// input. bosh is the section of the service definition that declares secrets and references; it must not be nil. The
+// values of secrets and references and the fields of the UAA client are not among the parameters. An exception are the
+// inputs of references: if the value that was read for a reference is a single reference to a BOSH variable, such as
+// "((/path/name))", the input of that reference gets the path without the parentheses, even if a value was read for the
+// input itself. Any other value of a reference is ignored. The map is never nil.
 func (c Carried) Parameters(bosh *brokerpak.Bosh) map[string]any {
 	parameters := map[string]any{}
 	for name, item := range c {
@@ -59,8 +66,8 @@ func (c Carried) Parameters(bosh *brokerpak.Bosh) map[string]any {
 	return parameters
 }
 
-// UAAClient returns the values of the UAA client's fields, by name without the prefix "uaa_client.". The map is never
-// nil.
+// UAAClient returns a new map with the fields of the UAA client that were read, by name without the prefix
+// "uaa_client.", such as "client_id". The map is never nil.
 func (c Carried) UAAClient() map[string]any {
 	fields := map[string]any{}
 	for name, item := range c {
@@ -74,12 +81,14 @@ func (c Carried) UAAClient() map[string]any {
 // wholeReference matches a text that consists of a single reference.
 var wholeReference = regexp.MustCompile(`^\(\([^()]+\)\)$`)
 
-// IsReference reports whether a text consists of a single reference to a BOSH variable, including its parentheses, and
-// nothing else.
+// IsReference reports whether a text consists of a single reference to a BOSH variable, including its parentheses, such
+// as "((name))" or "((/path/name))". It returns false if there is other text before or after the reference, and for the
+// empty text.
 func IsReference(text string) bool { return wholeReference.MatchString(text) }
 
-// A ForeignInstance describes the service, plan and defaults of an instance that another adapter created, as determined
-// from the request and the paks.
+// A ForeignInstance describes an instance that another adapter created, whose manifest therefore has no record: the id
+// of its service, its plan and the operator's defaults, as determined from the request and the paks. The zero value has
+// no ids, plan properties and defaults.
 type ForeignInstance struct {
 	ServiceID string
 	Plan      brokerpak.Plan
@@ -88,10 +97,19 @@ type ForeignInstance struct {
 	Defaults []map[string]any
 }
 
-// unrecordedScope returns a scope with the environment for an instance that another adapter created. The service must
-// have a provision.bosh section. The variables are computed as in a provision request: the values of carry_over are the
-// parameters, and plan and releases are read from the manifest. See scope for the result unresolved. It returns an
-// error if the manifest is not valid YAML or if a path of carry_over is invalid.
+// unrecordedScope returns a scope for expressions of an instance that another adapter created, so that the manifest has
+// no record. The service must have a provision.bosh section. The environment provides environment variables and
+// configuration values for the expressions.
+//
+// The scope has the constants and functions of v, and those of a provision request. Its variables are computed as in a
+// provision request with v.ForeignInstance, but their values are not validated. The parameters are those of
+// Carried.Parameters for the values that carry_over reads from the manifest. The constants of the UAA client are also
+// read by carry_over. The functions about the plan and the releases read the manifest, except plan.has_property, which
+// reads v.ForeignInstance.Plan.
+//
+// unresolved contains the errors of variables that could not be computed, or is nil; the scope can be used
+// nevertheless. If a parameter cannot be represented, unresolved is that error, and the scope has no variables. err is
+// set, and the scope nil, if the manifest is not valid YAML or a path of carry_over has an invalid syntax.
 func (v *View) unrecordedScope(
 	service *brokerpak.Service, environment vars.Environment,
 ) (scope *vars.Scope, unresolved, err error) {

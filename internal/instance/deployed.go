@@ -10,10 +10,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// DeployedPlan returns the part of a plan that can be read from a deployed manifest: the instance groups with their
-// number of instances, disk type and networks. The manifest must consist of values as value.Normalise returns them; a
-// number of instances that is not an int64 counts as missing. A value that the manifest does not contain is 0 or "".
-// The plan is never nil; that of a nil manifest has no groups.
+// DeployedPlan returns the part of a plan that can be read from a parsed BOSH manifest: the instance groups with their
+// names, number of instances, persistent disk type and names of networks. Other parts, such as VM types and properties,
+// are not set. The manifest must consist of values as value.Normalise returns them. A number of instances that is not
+// an int64, and a disk type that is not a text, count as missing. A value that the manifest does not contain is 0, ""
+// or nil. The plan is never nil; that of a nil manifest has no groups.
 func DeployedPlan(manifest map[string]any) *serviceadapter.Plan {
 	plan := &serviceadapter.Plan{}
 	for _, group := range value.Mappings(manifest["instance_groups"]) {
@@ -30,8 +31,9 @@ func DeployedPlan(manifest map[string]any) *serviceadapter.Plan {
 	return plan
 }
 
-// DeployedReleases returns the versions of the releases in a deployed manifest, by name. The version is "" if the
-// manifest does not name it. The map is never nil; that of a nil manifest is empty.
+// DeployedReleases returns the versions of the releases in a parsed BOSH manifest, by the name of the release. The
+// version is "" if the manifest does not contain it. Of several releases with one name, the last counts. The map is
+// never nil; that of a nil manifest is empty.
 func DeployedReleases(manifest map[string]any) map[string]string {
 	versions := map[string]string{}
 	for _, release := range value.Mappings(manifest["releases"]) {
@@ -41,9 +43,10 @@ func DeployedReleases(manifest map[string]any) map[string]string {
 }
 
 // ProvisionFunctions returns the functions for provision expressions, in addition to the standard ones: those of
-// PlanFunctions with the prefix "plan", plan.has_property, and release.version. The releases are the versions by the
-// name of the release. plan and properties may be nil. plan.has_property is false for a property that is null.
-// release.version fails for a release that the map does not contain; the other functions never fail.
+// PlanFunctions with the prefix "plan", such as plan.instance_count; plan.has_property, which reports whether
+// properties contains a name with a value other than null; and release.version, which returns the version in releases
+// of the release with a name. Every parameter may be nil. release.version fails for a release that the map does not
+// contain; the other functions never fail.
 func ProvisionFunctions(
 	plan *serviceadapter.Plan, properties map[string]any, releases map[string]string,
 ) map[string]expr.Function {
@@ -60,8 +63,9 @@ func ProvisionFunctions(
 	return functions
 }
 
-// FunctionOf returns a function for expressions with one argument, a text such as the name of an instance group. result
-// is the type that the function is declared to return. An error of call becomes the error of the function.
+// FunctionOf returns a function for expressions that has one argument, a text such as the name of an instance group,
+// and calls call with it. result is the type that the function is declared to return; the value of call is not
+// converted to it. An error of call becomes the error of the function.
 func FunctionOf(result expr.Type, call func(text string) (any, error)) expr.Function {
 	return expr.Function{
 		Args: []expr.Type{expr.String}, Result: result,
@@ -69,10 +73,11 @@ func FunctionOf(result expr.Type, call func(text string) (any, error)) expr.Func
 	}
 }
 
-// PlanFunctions returns the functions about a plan's instance groups (instance_count, has_group, networks, vm_type,
-// disk_type and has_disk, whose argument is the name of a group), and has_update, which reports whether the plan has an
-// update block. The names of the functions start with the prefix, such as "plan", and a dot. The plan may be nil. A
-// group that the plan does not have is treated as an empty one, so the functions never fail.
+// PlanFunctions returns the functions that read a plan of the broker, by name. instance_count, has_group, networks,
+// vm_type, disk_type and has_disk have the name of an instance group as their argument; the last two concern its
+// persistent disk. has_update has no argument and reports whether the plan has an update block. prefix and a dot
+// precede each name, as in "plan.has_group". The plan may be nil. A group that the plan does not have is treated as an
+// empty one, so the functions return 0, false, "" or an empty list, and never fail.
 func PlanFunctions(prefix string, plan *serviceadapter.Plan) map[string]expr.Function {
 	function := func(result expr.Type, of func(group *serviceadapter.InstanceGroup) any) expr.Function {
 		return FunctionOf(result, func(name string) (any, error) {

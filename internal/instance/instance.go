@@ -19,8 +19,12 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// A View is a deployed instance, as one request of the broker describes it. It is not safe for concurrent use,
-// because it caches the parsed manifest.
+// A View is a deployed instance, as one request of the broker or an operator describes it: its manifest, the record and
+// secrets in the manifest, its addresses, the outputs of a template that an errand applied, and the data that replaces
+// a missing record. All fields are optional; the zero value is an instance with an empty manifest.
+//
+// A View parses the manifest once, so Manifest must not be changed after the first call of a method that reads it. A
+// View is not safe for concurrent use.
 type View struct {
 	// Manifest is the deployed manifest. It may be empty or invalid; then the functions that read it fail.
 	Manifest []byte
@@ -47,7 +51,8 @@ type View struct {
 }
 
 // Deferred reports whether an expression reads the deployed manifest or BOSH's addresses, so that it cannot be
-// evaluated before the deployment.
+// evaluated before the deployment. It does if it calls a function manifest.* or bosh.*, or reads the variable bosh.vms
+// or bosh.dns. The variable bosh.deployment does not count. template must not be nil.
 func Deferred(template *expr.Template) bool {
 	for _, call := range template.Calls() {
 		if strings.HasPrefix(call.Name, "manifest.") || strings.HasPrefix(call.Name, "bosh.") {
@@ -62,8 +67,10 @@ func Deferred(template *expr.Template) bool {
 	return false
 }
 
-// Constants returns the variables bosh.deployment, bosh.vms and bosh.dns, as a new map. bosh.deployment is "" if the
-// name of the deployment is not known. bosh.vms and bosh.dns are empty maps if the broker sent no addresses.
+// Constants returns the variables that describe the BOSH deployment to expressions, as a new map: bosh.deployment, the
+// name of the deployment, bosh.vms, a map from instance groups to lists of IP addresses, and bosh.dns, a map from names
+// in binding_with_dns to DNS addresses. bosh.deployment is "" if the name is not known. bosh.vms and bosh.dns are empty
+// maps if the broker sent no addresses.
 func (v *View) Constants() map[string]any {
 	vms := map[string]any{}
 	for group, addresses := range v.VMs {
@@ -79,8 +86,9 @@ func (v *View) Constants() map[string]any {
 // instancePrefix is the prefix of the instance id in the name of a deployment.
 const instancePrefix = "service-instance_"
 
-// Deployment returns the name of the instance's BOSH deployment, from the record or else from the manifest. It returns
-// "" if neither contains the name, if the manifest cannot be parsed, or if its name is a reference without a value.
+// Deployment returns the name of the instance's BOSH deployment, such as "service-instance_GUID", from the record or
+// else from the key "name" of the manifest. It returns "" if neither contains the name, if the manifest cannot be
+// parsed, or if the name in the manifest is a reference without a value.
 func (v *View) Deployment() string {
 	if v.Record != nil && v.Record.Deployment != "" {
 		return v.Record.Deployment
@@ -92,20 +100,24 @@ func (v *View) Deployment() string {
 	return value.Text(name)
 }
 
-// InstanceID returns the id of the service instance, or "" if the name of the deployment is not known. See ID for names
-// that contain no id.
+// InstanceID returns the id of the service instance, which is the name of the deployment without the prefix
+// "service-instance_". It returns "" if the name of the deployment is not known. A name without the prefix is returned
+// unchanged.
 func (v *View) InstanceID() string { return ID(v.Deployment()) }
 
-// ID returns the instance id in the name of a deployment. A name without the prefix "service-instance_" is returned
-// unchanged.
+// ID returns the instance id in the name of a BOSH deployment: "GUID" for "service-instance_GUID". A name without that
+// prefix is returned unchanged.
 func ID(deployment string) string { return strings.TrimPrefix(deployment, instancePrefix) }
 
-// Functions returns the functions bosh.host, bosh.hosts, bosh.address, manifest.get and manifest.find. bosh.host
-// returns the IP address of the first instance of an instance group, bosh.hosts those of all its instances, and
-// bosh.address the DNS address of an entry of binding_with_dns. They fail if the broker sent no address of that name;
-// see Get for the errors of manifest.get. The default of manifest.find replaces a value whose path does not exist or is
-// invalid; it replaces a value with a reference only if Secrets and Resolve are nil. See getOrDefault for the errors of
-// manifest.find.
+// Functions returns the functions by which expressions read the deployed instance, by name. bosh.host returns the IP
+// address of the first instance of an instance group, bosh.hosts those of all its instances, and bosh.address the DNS
+// address of an entry of binding_with_dns. They fail if the View has no address of that name.
+//
+// manifest.get returns the value at a go-patch path of the manifest, with references replaced by the values of secrets;
+// see Get for its errors. manifest.find has a default as its second argument, which replaces a value whose path does
+// not exist or is invalid, and a value with a reference if Secrets and Resolve are nil; null in the manifest is not
+// replaced. It fails if the manifest is not valid YAML, or if Secrets or Resolve is set and a reference in the value
+// has no value.
 func (v *View) Functions() map[string]expr.Function {
 	return map[string]expr.Function{
 		"bosh.host": FunctionOf(expr.String, func(group string) (any, error) {
@@ -139,8 +151,9 @@ func (v *View) Functions() map[string]expr.Function {
 	}
 }
 
-// hosts returns the IP addresses of the instances of an instance group. It returns an error if there are none. The
-// error names the groups that have addresses.
+// hosts returns the IP addresses of the instances of an instance group, in the order in which the broker sent them. The
+// slice is that of v.VMs, not a copy. hosts returns nil and an error if the group does not exist or has no addresses.
+// The error names the groups of v.VMs.
 func (v *View) hosts(group string) ([]string, error) {
 	if len(v.VMs[group]) == 0 {
 		return nil, fmt.Errorf("no VMs for instance group %q; instance groups: %s", group,
@@ -149,14 +162,18 @@ func (v *View) hosts(group string) ([]string, error) {
 	return v.VMs[group], nil
 }
 
-// Details returns the outputs of the service's provision action, which are instance.details in bind expressions: the
-// outputs of the provision template, and those of provision.bosh. Of the latter, recorded values are used, except that
-// Deferred outputs and those without a recorded value are evaluated with the current addresses. Texts are converted to
-// the declared types; see castOutputs. The environment is that of the expressions. The caller may modify the map, which
-// is never nil.
+// Details returns the outputs of the service's provision action, by name, which are instance.details in bind
+// expressions: the outputs of the provision template, and those that provision.bosh declares. The latter have their
+// recorded values, also if the definition no longer declares the output. Only outputs that are Deferred or have no
+// recorded value are evaluated, with the current addresses. Texts in declared outputs of provision.bosh are converted
+// to the declared types if possible.
 //
-// Details returns an error if an output cannot be evaluated, if the value of a secret is missing (see TemplateOutputs),
-// or if scope returns one.
+// The environment provides environment variables and configuration values for the expressions. The caller may modify
+// the map, which is not nil unless there is an error.
+//
+// Details returns nil and an error if an output cannot be evaluated, or if a reference to a sensitive output has no
+// value (see TemplateOutputs). If the manifest has no record and provision.bosh declares outputs, it also returns an
+// error if the manifest is not valid YAML or a path of carry_over has an invalid syntax.
 func (v *View) Details(service *brokerpak.Service, environment vars.Environment) (map[string]any, error) {
 	details, err := v.TemplateOutputs()
 	if err != nil {
@@ -190,9 +207,11 @@ func (v *View) Details(service *brokerpak.Service, environment vars.Environment)
 	return details, nil
 }
 
-// castOutputs converts the outputs of provision.bosh in details, in place, to their declared types, because the result
-// of an expression is a text. An output that is not a text or cannot be converted is not changed. The service must have
-// a provision.bosh section.
+// castOutputs converts the values of outputs of provision.bosh that are texts to the types that provision.outputs
+// declares for them, such as "integer", because the result of an expression is a text. It changes details, a map from
+// the names of outputs to their values. A value stays as it is if it is not a text, if provision.bosh or
+// provision.outputs does not contain the output, or if it cannot be converted. The service must have a provision.bosh
+// section.
 func castOutputs(service *brokerpak.Service, details map[string]any) {
 	for _, output := range service.Provision.Outputs {
 		text, isText := details[output.Name].(string)
@@ -205,10 +224,19 @@ func castOutputs(service *brokerpak.Service, details map[string]any) {
 	}
 }
 
-// TemplateOutputs returns the outputs of the provision template, as of its last application. The value of a sensitive
-// output is read from the record if the broker does not manage secrets, and otherwise from the secrets that the broker
-// sent; see Get for the error if such a value is missing. A sensitive output whose reference cannot be found in the
-// manifest is null, and is left out unless Applied contains it. The caller may modify the map, which is never nil.
+// TemplateOutputs returns the outputs of the provision template, as of its last application, by name. They are read
+// from these sources; a later one takes precedence:
+//   - the outputs in the record, which are those that are not sensitive,
+//   - the outputs in Applied,
+//   - for a sensitive output, the value in the record if the broker does not manage secrets, and otherwise the value in
+//     the manifest, which is a reference to a secret that the broker sent.
+//
+// An output that none of these contains is left out. The manifest contains no reference for a sensitive output whose
+// value is null. If the manifest is not valid YAML, it counts as containing no outputs; neither is an error. The caller
+// may modify the map, which is not nil unless there is an error.
+//
+// TemplateOutputs returns nil and an error if a reference to a sensitive output has no value. The error wraps a
+// *fault.UserError for the operator if the broker did not send the value, and otherwise the error of Resolve.
 func (v *View) TemplateOutputs() (map[string]any, error) {
 	outputs := v.openOutputs()
 	for _, name := range v.template().Sensitive {
@@ -229,11 +257,13 @@ func (v *View) TemplateOutputs() (map[string]any, error) {
 	return outputs, nil
 }
 
-// openOutputs returns a copy of the recorded outputs of the provision template, which are those that are not sensitive,
-// overlaid with the outputs in Applied. The map is never nil.
+// openOutputs returns a new map with the outputs of the provision template that can be read without resolving
+// references: the recorded outputs, which are those that are not sensitive, and the outputs in Applied, which take
+// precedence. Either may be missing. The map is never nil.
 func (v *View) openOutputs() map[string]any { return value.Merge(v.template().Outputs, v.Applied) }
 
-// template returns the record of the provision template, or an empty one if the record has none.
+// template returns the record of the provision template. It returns a new, empty one if the instance has no record or
+// the record has no template, so the result is never nil.
 func (v *View) template() *record.Template {
 	if v.Record == nil || v.Record.Template == nil {
 		return &record.Template{}
@@ -242,8 +272,9 @@ func (v *View) template() *record.Template {
 }
 
 // provenance returns a clause that continues the words "the instance" in an error: ", whose manifest was created by
-// version V of pak P". The version can explain the error, because an instance that has not been upgraded lacks the
-// values that a later version of the pak records. If the manifest has no record, the clause says that; it is never "".
+// version V of pak P", according to the record. The version can explain the error, because an instance that has not
+// been upgraded lacks the values that a later version of the pak records. If the manifest has no record, the clause
+// says that; it is never "".
 func (v *View) provenance() string {
 	if v.Record == nil {
 		return ", whose manifest has no record of this adapter"
@@ -251,11 +282,16 @@ func (v *View) provenance() string {
 	return fmt.Sprintf(", whose manifest was created by version %s of pak %s", v.Record.PakVersion, v.Record.Pak)
 }
 
-// DashboardURL returns the URL of the instance's dashboard. It returns "" if the service has none, or if the URL needs
-// the outputs of an errand that may not have run when the broker asks for the URL. The recorded URL is used unless the
-// expression is Deferred. The environment is that of the expression. The constants are further variables for it, and
-// take precedence over those of the instance; nil adds none. DashboardURL returns an error if the expression cannot be
-// evaluated, or if scope returns one.
+// DashboardURL returns the URL of the instance's dashboard, or "" if the service definition has no dashboard_url. The
+// recorded URL is returned if there is one, unless the expression is Deferred. Otherwise the expression is evaluated,
+// except that the result is "" if an errand applies the provision template and the expression reads its outputs,
+// because the errand may not have run when the broker asks for the URL.
+//
+// The environment provides environment variables and configuration values for the expression. The constants are further
+// variables for it, and take precedence over those of the instance; nil adds none.
+//
+// DashboardURL returns "" and an error if the expression cannot be evaluated, or if the manifest has no record and
+// either is not valid YAML or a path of carry_over has an invalid syntax.
 func (v *View) DashboardURL(
 	service *brokerpak.Service, environment vars.Environment, constants map[string]any,
 ) (string, error) {
@@ -281,11 +317,19 @@ func (v *View) DashboardURL(
 	return text, nil
 }
 
-// scope returns a scope with the recorded variables, the constants and functions of the deployed instance, and the
-// environment. If the manifest has no record, the variables are computed from the service, which must then have a
-// provision.bosh section. The result unresolved contains the errors of variables that could not be computed, or is nil;
-// these errors matter only if an expression that reads such a variable fails. See unrecordedScope for err, which is nil
-// if the manifest has a record.
+// scope returns a scope for expressions of the deployed instance. It has the recorded variables, the constants and
+// functions of the instance, and the environment, which provides environment variables and configuration values. Its
+// constants also describe the request that created the instance (see requestConstants). Its variable instance.details
+// contains the outputs of the provision template that openOutputs returns, so a sensitive one only if Applied contains
+// it.
+//
+// If the manifest has no record, the result is that of unrecordedScope: the variables are computed from the service,
+// which must then have a provision.bosh section, and request.context and instance.details are empty. unresolved then
+// contains the errors of variables that could not be computed. They matter only if an expression that reads such a
+// variable fails. unresolved is nil if there are none or if the manifest has a record.
+//
+// err is nil if the manifest has a record. Otherwise it is set, and the scope nil, if the manifest is not valid YAML or
+// a path of carry_over has an invalid syntax.
 func (v *View) scope(
 	service *brokerpak.Service, environment vars.Environment,
 ) (scope *vars.Scope, unresolved, err error) {
@@ -300,9 +344,10 @@ func (v *View) scope(
 	return scope.With(constants, nil), nil, nil
 }
 
-// requestConstants returns the variables of Brokerpak V1 that describe the request that created the instance, and its
-// UAA client. client contains the fields of the UAA client by name, and may be nil; the result contains them as the map
-// uaa_client and each as a variable. The context and the instance details are empty maps, which the caller may replace.
+// requestConstants returns a new map with the variables of Brokerpak V1 that describe the request that created the
+// instance, such as request.plan_id, and its UAA client. client contains the fields of the UAA client by name, and may
+// be nil; the result contains them as the map uaa_client and each as a variable, such as uaa_client.client_id. The
+// variables for the request's context and the instance details are empty maps, which the caller may replace.
 func requestConstants(serviceID, planID, instanceID string, client map[string]any) map[string]any {
 	constants := map[string]any{
 		"request.service_id": serviceID, "request.plan_id": planID, "request.instance_id": instanceID,

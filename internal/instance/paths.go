@@ -12,9 +12,10 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// Get returns the value at a go-patch path of the manifest, with references replaced by the values of the secrets. It
-// returns an error if the manifest or the path is invalid, if the path does not exist, or if Resolve fails. If the
-// broker did not send the value of a reference, the error is a *fault.UserError for the operator.
+// Get returns the value at a go-patch path of the manifest, such as /instance_groups/name=db/properties/password, with
+// references like ((password)) replaced by the values of the secrets. It returns an error if the manifest or the path
+// is invalid, if the path does not exist, or if Resolve fails. If the broker did not send the value of a reference, the
+// error is a *fault.UserError for the operator. The value must not be used after an error.
 func (v *View) Get(path string) (any, error) {
 	item, err := v.GetRaw(path)
 	if err != nil {
@@ -23,10 +24,10 @@ func (v *View) Get(path string) (any, error) {
 	return v.resolve(item, path)
 }
 
-// getOrDefault implements the function manifest.find. It returns the value at a path like Get, or a default value if
-// the path does not exist or is invalid. It also returns the default for a value with a reference if Secrets and
-// Resolve are nil, so that no reference has a value. Otherwise, a reference without a value is an error as in Get. A
-// manifest that is not valid YAML is also an error.
+// getOrDefault implements the function manifest.find. It returns the value at a go-patch path of the manifest like Get,
+// or defaultValue, which may be nil, if the path does not exist or is invalid. It also returns the default for a value
+// with a reference if Secrets and Resolve are nil, so that no reference has a value. Otherwise, a reference without a
+// value is an error as in Get. A manifest that is not valid YAML is also an error.
 func (v *View) getOrDefault(path string, defaultValue any) (any, error) {
 	if _, err := v.yamlTree(); err != nil {
 		return nil, err
@@ -38,9 +39,11 @@ func (v *View) getOrDefault(path string, defaultValue any) (any, error) {
 	return v.resolve(item, path)
 }
 
-// GetRaw returns the value at a go-patch path of the manifest. References such as ((password)) are returned as they are
-// in the manifest. It returns an error if the path is invalid or does not exist, or if the manifest is not valid YAML.
-// If the path leads into a reference, the error explains how to write the manifest instead.
+// GetRaw returns a copy of the value at a go-patch path of the manifest, such as /instance_groups/name=db/properties.
+// References such as ((password)) are returned as they are in the manifest, and null is returned as nil without an
+// error, as is a missing key that the path marks as optional, as in /releases?. GetRaw returns nil and an error if the
+// path is invalid or does not exist, or if the manifest is not valid YAML. If the path leads into a reference, the
+// error explains how to write the manifest instead.
 func (v *View) GetRaw(path string) (any, error) {
 	pointer, err := patch.NewPointerFromString(path)
 	if err != nil {
@@ -57,9 +60,10 @@ func (v *View) GetRaw(path string) (any, error) {
 	return value.Normalise(item), nil
 }
 
-// intoReference returns an error that explains how to write the manifest if the path leads into a reference, as in
-// "/tls/ca" with the reference ((tls)) at "/tls". Such a path cannot be read, because the broker sends values only for
-// the references that the manifest contains. It returns nil for any other path.
+// intoReference returns an error if the path leads into a reference, as /tls/ca does with the reference ((tls)) at
+// /tls. Such a path cannot be read, because the broker sends values only for the references that the manifest contains;
+// the error suggests to write ((tls.ca)) at its own key. tree is the parsed manifest in the form of yamlTree.
+// intoReference returns nil for any other path, also for one that does not exist.
 func intoReference(tree any, path patch.Pointer) error {
 	tokens := path.Tokens()
 	for length := 1; length < len(tokens); length++ {
@@ -81,9 +85,9 @@ func intoReference(tree any, path patch.Pointer) error {
 	return nil
 }
 
-// yamlTree returns the parsed manifest in the form that go-patch expects, with maps that have keys of any type. An
-// empty manifest is nil. The manifest is parsed at the first call; later calls return the same tree, which callers must
-// not modify. yamlTree returns an error if the manifest is not valid YAML.
+// yamlTree returns the parsed manifest in the form that go-patch expects, with maps of the type map[any]any. An empty
+// manifest is nil without an error. The manifest is parsed at the first call; later calls return the same tree, which
+// callers must not modify. yamlTree returns nil and an error if the manifest is not valid YAML.
 func (v *View) yamlTree() (any, error) {
 	if v.parsed {
 		return v.tree, nil

@@ -9,8 +9,10 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// resolve returns a copy of a value with the references in all strings replaced by the values of the secrets. The keys
-// of maps are not changed. The path is that of the value, for the error. resolve returns the first error of secret.
+// resolve returns a copy of item, a value from the manifest, with all references in its strings, such as ((password)),
+// replaced by the values of the secrets. References may be parts of strings. The keys of maps are not changed. The path
+// is that of the value in the manifest, for errors. If a reference has no value, resolve returns the first error of
+// secret, a *fault.UserError or one that wraps the error of Resolve, and the value must not be used.
 func (v *View) resolve(item any, path string) (any, error) {
 	return value.Map(item, func(scalar any) (any, error) {
 		text, ok := scalar.(string)
@@ -27,10 +29,10 @@ func (v *View) resolve(item any, path string) (any, error) {
 	})
 }
 
-// secret returns the value of a reference, which includes its parentheses. path is the path in the manifest of the
-// value that contains the reference; it is only part of errors. If Resolve is set, secret uses it and wraps its error.
-// Otherwise, if the broker did not send the value, it returns a *fault.UserError for the operator, because a credential
-// with an unresolved reference would be useless.
+// secret returns the value of a reference, which includes its parentheses, as in "((name))". path is the path in the
+// manifest of the value that contains the reference; it is only part of errors. If Resolve is set, secret calls it
+// instead of reading Secrets, and wraps its error. Otherwise, if the broker did not send the value, secret returns ""
+// and a *fault.UserError for the operator, because a credential with an unresolved reference would be useless.
 func (v *View) secret(reference, path string) (string, error) {
 	if v.Resolve != nil {
 		secret, err := v.Resolve(reference)

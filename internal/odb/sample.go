@@ -16,9 +16,10 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// Environment is the part of a test case that describes what the operator, the platform and BOSH provide for an
-// instance. Its keys are those of test cases. Configure invents plausible values for the plan, releases, stemcells and
-// instance groups that are empty.
+// An Environment is the part of a test case that describes what the operator, the platform and BOSH provide for an
+// instance, such as releases, the instance groups of the plan, IP addresses and values of variables. Its keys in YAML
+// are those of test cases. All fields may be empty. Configure invents plausible releases, stemcells and instance groups
+// if these fields are nil; an empty list of instance groups means that the plan has none.
 type Environment struct {
 	Plan           string                         `yaml:"plan" doc:"The name or the id of the plan. The default is the first plan of the service."`
 	Releases       serviceadapter.ServiceReleases `yaml:"releases" doc:"The releases of the broker. A release without 'jobs' provides the jobs that no other release lists. A release without 'version' gets a version that the definition's 'requires' allows. By default, the broker has the releases in 'requires'."`
@@ -35,8 +36,10 @@ type Environment struct {
 
 // Sample returns an instance of a service as a typical operator would configure it: with the releases and stemcells
 // that the definition requires, one instance of each group on a small VM with a disk, and the plan property that
-// selects the plan. A nil plan means that the plan property selects the service only. id is the id of the instance.
-// Nothing is deployed yet; each group that is not an errand already has an address.
+// selects the plan. The plan lacks groups whose size the definition computes completely. A nil plan means that the plan
+// property selects the service only, and that PlanID is "". id is the id of the instance. No manifest is deployed yet;
+// each group of the definition that is not an errand, including those that the plan lacks, already has the address
+// 10.0.0.10.
 func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instance {
 	instance := &Instance{ID: id, ServiceID: service.ID, VMs: map[string][]string{}}
 	instance.Configure(service, plan, Environment{})
@@ -48,9 +51,9 @@ func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instan
 	return instance
 }
 
-// groupsOf returns the instance groups that the manifest of an instance of the plan has without parameters of the user.
-// A nil plan means a plan without properties. A group whose condition fails, or depends on values that only a request
-// has, is left out.
+// groupsOf returns the instance groups that the manifest of an instance of the plan has without parameters of the user,
+// in the order of the definition. A nil plan means a plan without properties. A group is left out if its condition is
+// false, fails, or depends on values that only a request has. The result is nil if the service has no BOSH section.
 func groupsOf(service *brokerpak.Service, plan *brokerpak.Plan) []brokerpak.InstanceGroup {
 	if plan == nil {
 		plan = &brokerpak.Plan{}
@@ -62,10 +65,18 @@ func groupsOf(service *brokerpak.Service, plan *brokerpak.Plan) []brokerpak.Inst
 // errand is the lifecycle of an instance group that runs errands only.
 const errand = "errand"
 
-// Configure sets the plan and the deployment of the instance, which the broker's configuration defines. With
-// Environment.Errands it also calls AddErrands. Values that the environment leaves empty are invented as in Sample. A
-// nil plan means that the plan property selects the service only; i.PlanID is not changed then. The plan's name, the
-// addresses, the variables, the UAA client and the context of the environment are not used.
+// Configure sets i.Plan, i.PlanID and i.Deployment as the broker's configuration of a service would define them. i.ID
+// must be set. A nil plan means that the plan property "brokerpak" selects the service only; i.PlanID is not changed
+// then.
+//
+// environment contains what the operator provides:
+//   - Releases, Stemcells and InstanceGroups are used, and invented as in Sample if they are nil. If the list of
+//     releases or stemcells is empty, one release or stemcell is invented. A release or stemcell without a version gets
+//     one, and a release without a list of jobs gets jobs. An instance group gets the VM type, number of instances,
+//     networks and AZs of a sample group if it lacks them, but no disk.
+//   - PlanProperties are added to the plan, and replace the property "brokerpak" if they contain it.
+//   - If Errands is true, Configure calls AddErrands. Otherwise the plan has no lifecycle errands.
+//   - All other fields are not used.
 func (i *Instance) Configure(service *brokerpak.Service, plan *brokerpak.Plan, environment Environment) {
 	selection, template := map[string]any{"service": service.Name}, service.Provision.Bosh
 	if plan != nil {
@@ -110,11 +121,12 @@ func (i *Instance) Configure(service *brokerpak.Service, plan *brokerpak.Plan, e
 	}
 }
 
-// releases returns the releases that the operator provides or, if these are nil, those that the definition requires. If
-// there are none, it returns a release with the name of the service. jobs are the jobs that the releases must provide;
-// the elements of the slice are changed. A release without jobs gets all of them that no other release provides, or a
-// job "none" if there are none. Of several releases that the definition requires, only the first one gets jobs in this
-// way; each other one has an invented job. A release without a version gets one that the definition allows.
+// releases returns the releases of the broker: provided, which the operator configures, or, if that is nil, those that
+// the definition requires. If there are none, it returns a release with the name of the service. jobs are the jobs that
+// the releases must provide; the elements of the slice are changed, but provided is not. A release whose list of jobs
+// is nil gets all jobs that no other release lists, or a job "none" if there are none. Of several releases that the
+// definition requires, only the first one gets jobs in this way; each other one has an invented job. A release without
+// a version gets one that requires allows, if such a version is found, and otherwise "1.0.0".
 func releases(
 	service string, requires brokerpak.Requires, provided serviceadapter.ServiceReleases, jobs []string,
 ) serviceadapter.ServiceReleases {
@@ -152,9 +164,9 @@ func releases(
 	return all
 }
 
-// stemcells returns the stemcells that the operator provides or, if these are nil, those that the definition requires.
-// If there are none, it returns an Ubuntu stemcell. A stemcell without a version gets one that the definition allows.
-// The provided slice is not changed.
+// stemcells returns the stemcells that the operator provides or, if provided is nil, those that the definition
+// requires. If there are none, it returns the stemcell ubuntu-jammy. A stemcell without a version gets one that the
+// definition allows, if such a version is found, and otherwise "1.1". The provided slice is not changed.
 func stemcells(requires brokerpak.Requires, provided []serviceadapter.Stemcell) []serviceadapter.Stemcell {
 	all := slices.Clone(provided)
 	for _, constraint := range requires.Stemcells {
@@ -173,8 +185,9 @@ func stemcells(requires brokerpak.Requires, provided []serviceadapter.Stemcell) 
 	return all
 }
 
-// allowed returns a version that satisfies all constraints on the names. It returns the preferred version if that does,
-// if there are no such constraints, or if no satisfying version is found.
+// allowed returns a version that satisfies all constraints whose names are among names, such as the names of a release
+// and its jobs. It returns preferred if that satisfies them, if there are no such constraints, or if no satisfying
+// version is found. A constraint that cannot be parsed is ignored.
 func allowed(preferred string, constraints []brokerpak.Constraint, names ...string) string {
 	var all brokerpak.Constraints
 	for _, constraint := range constraints {
@@ -187,8 +200,9 @@ func allowed(preferred string, constraints []brokerpak.Constraint, names ...stri
 }
 
 // SampleVMs replaces i.VMs: each instance group of the deployed manifest that is not an errand gets as many addresses
-// from 10.0.0.10 on as it has instances. Instance groups in others get the addresses there instead. SampleVMs returns
-// an error, and changes nothing, if the manifest cannot be decoded.
+// as it has instances, for each group from 10.0.0.10 on. Instance groups in others, which maps names of groups to
+// addresses, get the addresses there instead, even if the manifest does not contain them; others may be nil. SampleVMs
+// returns an error, and changes nothing, if the manifest cannot be decoded.
 func (i *Instance) SampleVMs(others map[string][]string) error {
 	var manifest bosh.BoshManifest
 	if err := yaml.Unmarshal([]byte(i.Manifest), &manifest); err != nil {
@@ -204,7 +218,8 @@ func (i *Instance) SampleVMs(others map[string][]string) error {
 	return nil
 }
 
-// sampleAddresses returns a number of consecutive addresses from 10.0.0.10 on. 10.0.1.0 follows 10.0.0.255.
+// sampleAddresses returns count consecutive IP addresses from "10.0.0.10" on; 10.0.1.0 follows 10.0.0.255. The result
+// is empty, but not nil, if count is zero or negative.
 func sampleAddresses(count int) []string {
 	const first, size = 10, 256
 	addresses := []string{}
@@ -214,9 +229,11 @@ func sampleAddresses(count int) []string {
 	return addresses
 }
 
-// AddErrands replaces the lifecycle errands of the plan by those that apply and destroy the provision template, adds an
-// instance group "errands" for them unless the plan has one, and adds their release to the deployment. i.Plan and
-// i.Deployment must be those of Configure. AddErrands must be called once, because each call adds the release.
+// AddErrands replaces the lifecycle errands in i.Plan by those that apply and destroy the provision template,
+// apply-instance after a deployment and destroy-instance before a deletion. It adds an instance group "errands" for
+// them unless the plan has one, and adds their release, service-adapter, to i.Deployment. i.Plan and i.Deployment must
+// be those of Configure. AddErrands must be called once, because each call adds the release; Configure already calls it
+// if Environment.Errands is true.
 func (i *Instance) AddErrands() {
 	groups, _ := i.Plan["instance_groups"].([]serviceadapter.InstanceGroup)
 	if !slices.ContainsFunc(groups, func(group serviceadapter.InstanceGroup) bool { return group.Name == "errands" }) {
@@ -232,8 +249,9 @@ func (i *Instance) AddErrands() {
 	})
 }
 
-// SampleGroup returns an instance group of a plan: one instance on a small VM with a disk. A lifecycle of "" means a
-// group that is not an errand.
+// SampleGroup returns an instance group of a plan with a name and a lifecycle, "errand" or "" for a group that is not
+// an errand. The group has one instance of the VM type "small" with a disk of the type "10GB", in the network "default"
+// and the availability zone "z1".
 func SampleGroup(name, lifecycle string) serviceadapter.InstanceGroup {
 	return serviceadapter.InstanceGroup{
 		Name: name, VMType: "small", Instances: 1, Networks: []string{"default"}, AZs: []string{"z1"},
@@ -241,8 +259,10 @@ func SampleGroup(name, lifecycle string) serviceadapter.InstanceGroup {
 	}
 }
 
-// SampleValue returns a sample value of an input or output of a service: that of the first example of the service that
-// sets a parameter of this name, else a typical value of its type.
+// SampleValue returns a sample value of an input or output of a service, which variable declares. That is the value in
+// the first example of the service that sets a provision parameter of this name other than null. Without one, it is the
+// first example in the declaration, or else its constant, the first value of its enum, or a typical value of its type,
+// such as 1 or "example". The value does not have to satisfy all constraints.
 func SampleValue(service *brokerpak.Service, variable brokerpak.Variable) any {
 	for _, example := range service.Examples {
 		if item, ok := example.ProvisionParams[variable.Name]; ok && item != nil {
@@ -252,8 +272,8 @@ func SampleValue(service *brokerpak.Service, variable brokerpak.Variable) any {
 	return variable.SampleValue()
 }
 
-// SampleOutputs returns sample values for the declared outputs of the provision template of a service, in place of a
-// run of OpenTofu. The map is never nil.
+// SampleOutputs returns sample values, by name, for the outputs that a service declares for its provision template, in
+// place of a run of OpenTofu; see SampleValue for how they are chosen. The map is never nil.
 func SampleOutputs(service *brokerpak.Service) map[string]any {
 	outputs := map[string]any{}
 	for _, output := range service.Provision.Outputs {

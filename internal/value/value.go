@@ -23,9 +23,10 @@ const MaxDepth = 100
 // wide and widest are 2⁶³ and 2⁶⁴, the first integers beyond int64 and uint64.
 const wide, widest = 1 << 63, 1 << 64
 
-// DecodeJSON decodes exactly one JSON document to a value. It returns an error if the document is invalid or if further
-// data follows it. The number of nested lists and maps is not limited to MaxDepth, and a number beyond float64 becomes
-// an infinity; see Depth and CheckNumbers.
+// DecodeJSON decodes exactly one JSON document to a value of the types that Normalise returns, such as int64 for
+// integers; null is nil. It returns nil and an error if the document is empty or invalid, or if further data follows
+// it; the error may contain parts of the document. The number of nested lists and maps is not limited to MaxDepth, and
+// a number beyond float64 becomes an infinity; see Depth and CheckNumbers.
 func DecodeJSON(data []byte) (any, error) {
 	var raw any
 	if err := Decode(data, &raw); err != nil {
@@ -34,10 +35,11 @@ func DecodeJSON(data []byte) (any, error) {
 	return Normalise(raw), nil
 }
 
-// Decode decodes exactly one JSON document into the variable that into points to. Numbers that are decoded into an
-// interface become json.Number, so that they keep all digits. Decode returns an error if the document is invalid, if it
-// does not fit the variable, or if further data follows it; the variable may have been changed nevertheless. The error
-// may contain parts of the document; see WithoutContent.
+// Decode decodes exactly one JSON document into the variable that into, a non-nil pointer, points to, as the package
+// encoding/json does. Numbers that are decoded into an interface become json.Number, so that they keep all digits.
+// Decode returns an error if the document is empty or invalid, if it does not fit the variable, or if further data
+// follows it; the variable may have been changed nevertheless. The error may contain parts of the document; see
+// WithoutContent.
 func Decode(data []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
@@ -53,7 +55,10 @@ func Decode(data []byte, into any) error {
 	return nil
 }
 
-// DecodeObject decodes exactly one JSON object. It returns a nil map for null, and an error for any other document.
+// DecodeObject decodes exactly one JSON object, whose values have the types that Normalise returns. It returns a nil
+// map without an error for null. It returns nil and an error for a JSON document of any other type, and for data that
+// is empty, is not valid JSON, or continues after the document. As for DecodeJSON, the error may contain parts of the
+// document, a number beyond float64 becomes an infinity, and the nesting is not limited.
 func DecodeObject(data []byte) (map[string]any, error) {
 	decoded, err := DecodeJSON(data)
 	if err != nil {
@@ -69,11 +74,14 @@ func DecodeObject(data []byte) (map[string]any, error) {
 	}
 }
 
-// Normalise returns a copy of the result of a JSON or YAML decoder as a value, which consists of nil, bool, string,
-// int64, uint64, float64, []any and map[string]any only. An integer of 64 bits becomes an int64, or a uint64 if it is
-// too large for that, even if the decoder returned a float64 or a json.Number. A time becomes a string. Map keys that
-// are not strings become strings; if two keys become equal, one of the values is lost. A nil map or list becomes an
-// empty one. A Go type that decoders do not return, such as map[string]string, becomes a text.
+// Normalise returns a deep copy of the result of a JSON or YAML decoder as a value, which consists of nil, bool,
+// string, int64, uint64, float64, []any and map[string]any only. An integer of 64 bits becomes an int64, or a uint64 if
+// it is too large for that, even if the decoder returned a float64 or a json.Number. Any other number becomes the
+// nearest float64, or an int64 or uint64 if that float64 is an integer of 64 bits, as for the json.Number
+// 0.99999999999999999. A json.Number beyond float64 becomes an infinity; see CheckNumbers. A time becomes a string in
+// the format RFC 3339. Map keys that are not strings become strings as by Text, so null becomes ""; if two keys become
+// equal, one of the values is lost. A nil map or list becomes an empty one. A Go type that decoders do not return, such
+// as map[string]string, becomes a text in Go's default format.
 func Normalise(raw any) any {
 	switch v := raw.(type) {
 	case map[string]any:
@@ -99,8 +107,10 @@ func Normalise(raw any) any {
 	}
 }
 
-// scalar returns a decoded scalar as a value; see Normalise for the types. A time becomes a string, and a value of an
-// unexpected type becomes its text in Go's default format.
+// scalar returns a decoded scalar as a value: nil, a bool, a string, an int64 or uint64 for an integer of 64 bits, or a
+// float64 for any other number; see number for the rounding of a json.Number. A time becomes a string in the format RFC
+// 3339. A value of a Go type that decoders do not return for scalars, such as an int8, a list or a map, becomes its
+// text in Go's default format.
 func scalar(raw any) any {
 	switch v := raw.(type) {
 	case nil, bool, string, int64:
@@ -151,9 +161,11 @@ func float(v float64) any {
 // with the square of its length.
 const longestExact = 64
 
-// number parses a valid JSON number. Integers of 64 bits are parsed exactly, even if they are written with a fraction
-// or an exponent, as 9007199254740993.0 is; a float64 would round them. A text of more than longestExact bytes is
-// rounded nevertheless. A number beyond float64 becomes an infinity.
+// number returns the value of a valid JSON number as an int64, a uint64 or a float64. Integers of 64 bits are parsed
+// exactly, even if they are written with a fraction or an exponent, as 9007199254740993.0 is; a float64 would round
+// them. A fraction that rounds to an integer as a float64 becomes that integer. A text of more than longestExact, 64,
+// bytes is rounded nevertheless, and can also become an integer. A number beyond float64 becomes an infinity. The
+// result is not meaningful for any other text.
 func number(text string) any {
 	// The error is ignored: beyond float64 the result is an infinity, which CheckNumbers rejects before it is used.
 	rounded, _ := strconv.ParseFloat(text, 64)
@@ -196,8 +208,10 @@ func Kind(v any) string {
 	}
 }
 
-// Text returns a scalar as text, with numbers in plain decimal notation. It returns lists and maps as JSON, and nil as
-// "".
+// Text returns a scalar as text: a string unchanged, a boolean as "true" or "false", and a number in plain decimal
+// notation, such as "100000" for 1e5, or as "+Inf", "-Inf" or "NaN". It returns nil as "", and lists and maps as JSON,
+// or as "null" if JSON cannot represent them because they contain an infinity or NaN; see MustJSON. The value must have
+// the types that Normalise returns.
 func Text(v any) string {
 	switch s := v.(type) {
 	case nil:
@@ -218,7 +232,8 @@ func Text(v any) string {
 }
 
 // MustJSON returns a value as compact JSON with sorted keys and without HTML escapes. It never fails: it returns "null"
-// for a value that is or contains an infinity, NaN or a Go type that JSON cannot represent.
+// for a value that JSON cannot represent, for example because it is or contains an infinity, NaN or a map with keys of
+// the type any.
 func MustJSON(v any) []byte {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// Map returns a deep copy of a value in which every scalar, including null, is replaced by the result of change. Keys
-// are not changed. A nil map or list becomes an empty one, and every Go type other than map[string]any and []any counts
-// as a scalar. If change returns an error, Map stops and returns it.
+// Map returns a deep copy of a value in which every scalar, including null, is replaced by the result of change. Maps
+// are visited in the order of their keys, which are not changed. A nil map or list becomes an empty one, and every Go
+// type other than map[string]any and []any counts as a scalar. If change returns an error, Map stops and returns nil
+// and that error. Map does not change v.
 func Map(v any, change func(scalar any) (any, error)) (any, error) {
 	var err error
 	switch c := v.(type) {
@@ -36,7 +37,8 @@ func Map(v any, change func(scalar any) (any, error)) (any, error) {
 	}
 }
 
-// Clone returns a deep copy of a value. A nil map or list becomes an empty one.
+// Clone returns a deep copy of a value. A nil map or list becomes an empty one. Every Go type other than map[string]any
+// and []any counts as a scalar: such a list or map, for example a []string, is shared with the copy.
 func Clone(v any) any {
 	copied, _ := Map(v, func(scalar any) (any, error) { return scalar, nil }) // the function never fails
 	return copied
@@ -98,8 +100,9 @@ func Mappings(list any) []map[string]any {
 	return entries
 }
 
-// Depth returns the number of lists and maps around the innermost value. It is 0 for a scalar and 1 for an empty list
-// or map.
+// Depth returns the number of lists and maps around the most deeply nested value in v. It is 0 for a scalar, 1 for an
+// empty list or map, and 2 for a list of maps of scalars. Every Go type other than map[string]any and []any counts as a
+// scalar.
 func Depth(v any) int {
 	var inner []any
 	switch c := v.(type) {
@@ -145,9 +148,10 @@ func walk(path []string, v any, visit func(string, any) bool) bool {
 	}
 }
 
-// CheckNumbers returns an error if a value contains a number that cannot be passed on unchanged: an integer of more
-// than 64 bits, an infinity or NaN. The value must be normalised. The error names the path of the first such number, as
-// Walk does.
+// CheckNumbers returns an error if a value contains a number that a manifest cannot contain: an integer of more than 64
+// bits, an infinity or NaN. It returns nil if there is none. The value must be normalised, because only numbers of the
+// type float64 are checked, and every integer among them counts as too large. Rounding by Normalise is not noticed. The
+// error names the path of the first such number, keys and indexes such as "hosts/0", but not the number.
 func CheckNumbers(v any) error {
 	var failed error
 	Walk(v, func(path string, leaf any) bool {
@@ -160,9 +164,10 @@ func CheckNumbers(v any) error {
 	return failed
 }
 
-// AnyKeys returns a copy of a value in which all maps are map[any]any, as the BOSH and ops libraries expect them.
-// change is applied to every string and to every key of a map; nil changes none. Other scalars stay as they are. If two
-// keys of a map become equal, one of the values is lost.
+// AnyKeys returns a copy of a value in which all maps are map[any]any, as the BOSH and ops libraries expect them. The
+// value must have the types that Normalise returns; every other Go type, also map[any]any, counts as a scalar. change
+// is applied to every string and to every key of a map; nil changes none. Scalars that are not strings stay as they
+// are. If two keys of a map become equal, one of the values is lost.
 func AnyKeys(v any, change func(string) string) any {
 	if change == nil {
 		change = func(text string) string { return text }

@@ -17,8 +17,14 @@ import (
 	"service-adapter/schemas"
 )
 
-// A Provision contains the sources of the variables of a provision or update request. Service must not be nil. The zero
-// value of any other field means that there are none; that of Unchecked means that values are validated.
+// A Provision contains the sources of the variables of a provision or update request: the service and its plan, the
+// operator's defaults, the user's parameters of this and earlier requests, grouped by input as by
+// brokerpak.Action.InputValues, and the sticky values that the instance keeps. Service must not be nil. The zero value
+// of any other field means that it supplies no values; that of Unchecked means that values are validated.
+//
+// Deployed are the names of those parameters that the instance already has and that are therefore not validated; each
+// must be a key of Parameters. Secrets are the names of inputs that are the values of secrets: they may contain "((",
+// and a required one may be missing, because its value is stored in CredHub.
 type Provision struct {
 	Service *brokerpak.Service
 	Plan    brokerpak.Plan
@@ -39,12 +45,25 @@ type Provision struct {
 	Unchecked bool
 }
 
-// Resolve sets the variables of the provision action in the scope. The error is a *fault.UserError if the user's
-// parameters are invalid or if an expression fails because of them. Other errors are for the operator: for example, an
-// expression that cannot be evaluated, or a value of the plan, the operator or the definition that does not fit its
-// input, which is a *schemas.ValueError. With Options.TolerateUnset, expressions that need an unset value are not
-// errors. If an expression fails while a required parameter is missing, both errors are returned, joined. The variables
-// that were set before the error remain in the scope. The Provision is not changed.
+// Resolve sets the variables of the provision action in the scope s, layer by layer: the operator's defaults, the
+// user's parameters, the plan's overrides, the defaults of user inputs, the plan's properties, sticky values and
+// computed inputs. A later layer replaces the values of earlier ones, with three exceptions: a default is only used for
+// an input that no earlier layer has set, not even to null; a computed input replaces a value only if it has overwrite;
+// and a property that the plan only supplies as a default does not replace a parameter. Values in Deployed are
+// converted to the type of their input if possible. Neither p nor its maps are changed.
+//
+// Resolve first rejects parameters that cannot be used (see checkParameters) and, unless p is Unchecked, plan
+// properties that do not fit; no variable is set then. At the end, unless p is Unchecked, it validates the values of
+// the user inputs, except those that the instance already has, secrets without a value, and inputs in s.Unresolved. If
+// an expression failed, it only reports required user inputs that the user omitted. Variables that were set before an
+// error remain in the scope, which also stores the names in Deployed; see DependsOnDeployed.
+//
+// The error is or contains a *fault.UserError if the user's parameters are invalid or if an expression fails because of
+// them. Other errors are for the operator: for example, an expression that cannot be evaluated, or a value of the plan,
+// the operator or the definition that does not depend on the request and does not fit its input, which is a
+// *schemas.ValueError. The errors of all expressions that fail and of omitted parameters are joined. With
+// Options.TolerateUnset, an expression that needs a value that the operator has not set causes no error; its input is
+// in s.Unresolved then.
 func (p Provision) Resolve(s *Scope) error {
 	if err := checkParameters(p.Parameters, p.Secrets, s.options.GuardReferences); err != nil {
 		return err
@@ -74,8 +93,9 @@ func (p Provision) Resolve(s *Scope) error {
 }
 
 // omittedByUser returns those of the inputs that have no value because the user omitted a parameter: inputs that no
-// layer has set and for which the action declares neither a default nor a computed input. The properties are those of
-// the plan; a plan input that one of them supplies is left out even if it could not be converted.
+// layer has set and for which the action declares neither a default nor a computed input. properties are the plan's; a
+// plan input that one of them supplies is left out of the result even if its value could not be converted. The order
+// stays, and the result is a new slice, empty if no input qualifies.
 func (s *Scope) omittedByUser(
 	inputs []brokerpak.Variable, action *brokerpak.Action, properties map[string]any,
 ) []brokerpak.Variable {
@@ -90,18 +110,21 @@ func (s *Scope) omittedByUser(
 	})
 }
 
-// checkable returns a copy of the list without the inputs of secrets that have no value in values, because their value
-// is stored in CredHub and cannot be checked.
+// checkable returns a copy of the list inputs without those inputs that are the values of secrets (p.Secrets) and are
+// missing or nil in values, because their value is stored in CredHub and cannot be checked. values are the values of
+// inputs by name, and may be nil.
 func (p Provision) checkable(inputs []brokerpak.Variable, values map[string]any) []brokerpak.Variable {
 	return slices.DeleteFunc(slices.Clone(inputs), func(input brokerpak.Variable) bool {
 		return values[input.Name] == nil && slices.Contains(p.Secrets, input.Name)
 	})
 }
 
-// checkPlan checks the plan's properties against the plan inputs. A null property counts as missing unless the input is
-// nullable. If properties do not fit, the error is a *schemas.ValueError for the operator, which names them. checkPlan
-// returns nil if p is Unchecked, or if the constraints in the definition are unusable, which `pak validate` reports to
-// the author.
+// checkPlan checks the plan's properties against the plan inputs of the service. A null property counts as missing
+// unless the input is nullable. Inputs of secrets without a property, and properties that no plan input declares, are
+// not checked. If properties do not fit or a required one is missing, the error is a *schemas.ValueError for the
+// operator, which names them. It is another error if a value cannot be represented in JSON. checkPlan returns nil if
+// all fit, if p is Unchecked, or if the constraints in the definition are unusable, which `pak validate` reports to the
+// author.
 func (p Provision) checkPlan() error {
 	if p.Unchecked {
 		return nil
@@ -121,8 +144,9 @@ func (p Provision) checkPlan() error {
 	return err
 }
 
-// parameters returns a copy of the user's parameters, in which the Deployed ones are converted to the current type of
-// their input if possible. The copy of nil Parameters is nil.
+// parameters returns a deep copy of the user's parameters by name, in which the Deployed ones are converted to the
+// current type of their user input, or else of their computed input, if that is possible; without such an input, they
+// stay as they are. Each name in Deployed must be a key of Parameters. The result is nil if Parameters is nil.
 func (p Provision) parameters() map[string]any {
 	types := map[string]string{}
 	for _, input := range slices.Concat(p.Service.Provision.ComputedInputs, p.Service.Provision.UserInputs) {
@@ -135,9 +159,9 @@ func (p Provision) parameters() map[string]any {
 	return parameters
 }
 
-// convertDeployed converts a deployed value to a type, or returns it unchanged if that is not possible or the type is
-// "". The text of a boolean is "true" or "false", as another adapter would have used it, and not "1" or "0" as in
-// expressions.
+// convertDeployed converts a value that the instance already has to the JSON type typ, such as "integer", as expr.Cast
+// does, or returns it unchanged if that is not possible or the type is "". In contrast to expressions, the text of a
+// boolean is "true" or "false", as another adapter would have used it, and not "1" or "0".
 func convertDeployed(item any, typ string) any {
 	if word, ok := item.(bool); ok && typ == "string" {
 		return strconv.FormatBool(word)
@@ -149,20 +173,22 @@ func convertDeployed(item any, typ string) any {
 	return cast
 }
 
-// DependsOnDeployed reports whether the deployed instance already has all parameters that a variable depends on,
-// directly or through other variables. The variable may also depend on other sources, such as the plan.
-// DependsOnDeployed returns false for a variable that does not depend on any parameter.
+// DependsOnDeployed reports whether the named variable depends on at least one of the user's parameters, directly or
+// through other variables, and the deployed instance already has all of these parameters. The variable may also depend
+// on other sources, such as the plan. The names of the deployed instance's parameters are those of Provision.Resolve;
+// before it, and for a variable that is not set, the result is false.
 func (s *Scope) DependsOnDeployed(name string) bool {
 	parameters := s.Origins[name].Parameters
 	isNew := func(parameter string) bool { return !slices.Contains(s.deployed, parameter) }
 	return len(parameters) > 0 && !slices.ContainsFunc(parameters, isNew)
 }
 
-// validate validates the variables that belong to the inputs. Errors about values from the request, and about inputs
-// without a value, are *fault.UserErrors; errors about other values are *schemas.ValueErrors for the operator. An
-// unusable constraint of the definition is another error, also for the operator. Values that the deployed instance
-// already has, and variables that are in Unresolved, are not checked. The plan is the name of the plan for errors; ""
-// means that it is not known. The errors are joined.
+// validate checks the values of the variables in the scope against the declarations in inputs. Values that the deployed
+// instance already has, and variables that are in Unresolved, are not checked. Errors about values whose origin has
+// FromRequest, and about required inputs without a value, are *fault.UserErrors; errors about other values are
+// *schemas.ValueErrors for the operator. An unusable constraint of the definition, or a value that JSON cannot
+// represent, is another error, also for the operator. The errors are joined, and the result is nil if all values fit.
+// plan is the name of the plan for errors; "" means that it is not known.
 func (s *Scope) validate(inputs []brokerpak.Variable, plan string) error {
 	var users, others []brokerpak.Variable
 	for _, input := range inputs {
@@ -183,9 +209,11 @@ func (s *Scope) validate(inputs []brokerpak.Variable, plan string) error {
 	)
 }
 
-// subject describes the named input in an error for operators and authors: by the layer that set it and, if it is one
-// of the inputs, by the position of its declaration. The layer "", or one that is not mentioned in errors, gives "the
-// value of input". The plan is the name of the plan; "" means that it is not known.
+// subject returns the beginning of a sentence about the named input, for errors to operators and authors, such as
+// `property "size" of plan "small", declared at pak.yml:3:5,`. layer is the name of the layer that set the value, such
+// as PlanLayer; the layer "", or a layer that errors do not mention, yields `the value of input "size"`. The position
+// of the declaration is included if the name is one of inputs. plan is the name of the plan, which is only mentioned
+// for values of the plan; "" means that it is not known.
 func subject(layer, plan string, inputs []brokerpak.Variable, name string) string {
 	text := cmp.Or(map[string]string{
 		OperatorLayer: "the operator's default of", OverrideLayer: "override", PlanLayer: "property",
@@ -206,8 +234,9 @@ func subject(layer, plan string, inputs []brokerpak.Variable, name string) strin
 	return text
 }
 
-// properties returns a copy of the plan's properties, without those that are only defaults and that the user has
-// overridden. See brokerpak.Bosh.PlanDefaults.
+// properties returns a shallow copy of the plan's properties, without those that a user parameter replaces: a property
+// is left out if the user set a parameter of the same name and the plan only supplies a default for it (plan_defaults
+// in the definition). The result is never nil.
 func (p Provision) properties() map[string]any {
 	properties := value.Merge(p.Plan.Properties)
 	maps.DeleteFunc(properties, func(name string, _ any) bool {
@@ -217,8 +246,9 @@ func (p Provision) properties() map[string]any {
 	return properties
 }
 
-// A Bind contains the sources of the variables of a bind request. Service must not be nil; the zero value of any other
-// field means that there are none.
+// A Bind contains the sources of the variables of a bind request: the service and its plan, the operator's defaults and
+// the user's parameters. Service must not be nil; the zero value of any other field means that it supplies no values.
+// The values of plan inputs do not come from Plan, but from the scope; see Resolve.
 type Bind struct {
 	Service    *brokerpak.Service
 	Plan       brokerpak.Plan
@@ -226,11 +256,25 @@ type Bind struct {
 	Parameters map[string]any // the user's parameters
 }
 
-// Resolve sets the variables of the bind action in the scope. Plan inputs are read from the constant
-// request.plan_properties of the scope, and cast to their type; without the constant, the plan has no properties.
-// Parameters that the action does not declare become entries of its additional input, if it has one. The errors are as
-// in Provision.Resolve. In addition, a required plan input without a property is an error for the operator; the values
-// of plan inputs are not validated.
+// Resolve sets the variables of the bind action in the scope s, layer by layer: the operator's defaults, the user's
+// parameters, the plan's overrides, the defaults of user inputs, plan inputs and computed inputs. A later layer
+// replaces the values of earlier ones, except that a default is only used for an input that no earlier layer has set,
+// not even to null, and that a computed input replaces a value only if it has overwrite. Parameters that the action
+// does not declare become entries of its additional input; without one, they become variables. Plan inputs are read
+// from the constant request.plan_properties of the scope and cast to their type; without the constant, the plan has no
+// properties.
+//
+// At the end, Resolve validates the user inputs; if an expression failed, it only reports required ones that the user
+// omitted. The values of plan inputs that are not user inputs are not validated. Variables that were set before an
+// error remain in the scope; if a parameter cannot be used (see checkParameters), none is set.
+//
+// The error is or contains a *fault.UserError if the user's parameters are invalid or if an expression fails because of
+// them. A value that does not fit its user input is a *fault.UserError as well if it depends on the request, which
+// includes a plan input, and otherwise a *schemas.ValueError for the operator, for example about an override of the
+// plan or a default. An expression that cannot be evaluated for another reason and a required plan input without a
+// property are errors for the operator. The errors of all expressions that fail and of omitted parameters are joined.
+// With Options.TolerateUnset, an expression that needs a value that the operator has not set causes no error; its input
+// is in s.Unresolved then, and is not validated.
 func (b Bind) Resolve(s *Scope) error {
 	if err := checkParameters(b.Parameters, nil, s.options.GuardReferences); err != nil {
 		return err
@@ -253,9 +297,10 @@ func (b Bind) Resolve(s *Scope) error {
 
 // MergeParameters returns the parameters of an instance after a request: those of earlier requests, overlaid with the
 // requested ones. A null removes a parameter, which resets it to its default; a null for a nullable input is kept. The
-// entries of the additional input are merged in the same way; it is removed if no entry remains. inputs are the user
-// inputs of the action; parameters that are not among them are treated as inputs that are not nullable. The arguments
-// are not modified, and the result is never nil.
+// entries of the additional input, the map of all parameters that no input declares, are merged in the same way; it is
+// removed if no entry remains, and is replaced as a whole by a value that is not a map. inputs are the user inputs of
+// the action; parameters that are not among them are treated as inputs that are not nullable. Each map may be nil. The
+// arguments are not modified, and the result is a deep copy and never nil.
 func MergeParameters(inputs []brokerpak.Variable, earlier, requested map[string]any) map[string]any {
 	merged := value.CloneMap(earlier)
 	if merged == nil {
@@ -281,11 +326,11 @@ func MergeParameters(inputs []brokerpak.Variable, earlier, requested map[string]
 	return merged
 }
 
-// checkParameters returns a *fault.UserError for the first parameter that cannot be passed to a manifest or template
-// unchanged: one that is nested too deeply or contains a number that checkNumbers rejects. guard means that the values
-// become part of a BOSH manifest: parameters that contain "((" in their name or value are then rejected as well, except
-// those whose names are in secrets. The parameters are checked in the order of their names. checkParameters returns nil
-// if all can be used.
+// checkParameters returns a *fault.UserError for the first of the parameters, in the order of their names, that a
+// manifest or template cannot contain: one that has more than value.MaxDepth levels of lists and maps or contains a
+// number that checkNumbers rejects. guard means that the values become part of a BOSH manifest: then integers of more
+// than 64 bits are rejected, and parameters that contain "((" in their name or value, except those whose names are in
+// secrets. parameters are values by name; they and secrets may be nil. checkParameters returns nil if all can be used.
 func checkParameters(parameters map[string]any, secrets []string, guard bool) error {
 	for _, name := range value.Keys(parameters) {
 		item := parameters[name]
@@ -302,9 +347,11 @@ func checkParameters(parameters map[string]any, secrets []string, guard bool) er
 	return nil
 }
 
-// checkNumbers returns an error for a number that is infinite or not a number. If forManifest is true, integers of more
-// than 64 bits are also errors, because BOSH would read them as texts; OpenTofu reads them as numbers. The error
-// contains the path of the number, which begins with the name of the item.
+// checkNumbers returns an error for the first number in item, a scalar, list or map, that is infinite or NaN, and nil
+// if all numbers can be used. If forManifest is true, integers of more than 64 bits are also errors, because BOSH would
+// read them as texts; OpenTofu reads them as numbers. item must have the types that value.Normalise returns. name is
+// the name of the parameter item. The error contains the path of the number, which begins with that name, such as
+// "hosts/0".
 func checkNumbers(name string, item any, forManifest bool) error {
 	if forManifest {
 		return value.CheckNumbers(map[string]any{name: item})
@@ -319,9 +366,12 @@ func checkNumbers(name string, item any, forManifest bool) error {
 	return failed
 }
 
-// planInputs sets the plan inputs of a bind action to the plan's properties, converted as by an expression. Without a
-// property, an input that is not required is not set, and a required one is an error. The errors are joined; see Assign
-// for those of the conversion.
+// planInputs sets the plan inputs of a bind action to the plan's properties of the same name, which it reads from the
+// constant request.plan_properties of the scope, cast to the type of the input. A null property counts as an empty
+// text. planInputs replaces values that the variables already have. Without a property, an input that is not required
+// is left as it is, and a required one is an error for the operator. A property that cannot be cast is an error as
+// well; see assign. planInputs continues after an error; the errors are joined, and the result is nil if there are
+// none. With Options.TolerateUnset, a failure that an unset value causes is recorded in Unresolved instead.
 func (s *Scope) planInputs(inputs []brokerpak.Variable) error {
 	properties, _ := s.options.Constants[planProperties].(map[string]any)
 	var failed []error

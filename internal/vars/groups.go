@@ -6,10 +6,14 @@ import (
 	"service-adapter/internal/value"
 )
 
-// GroupsOfPlan divides the instance groups of a service: those that the manifest of an instance has if a user of the
-// plan sets no parameters, and conditional ones, which an ops file adds and that such a manifest lacks. A condition
-// that depends on values which only a request has, or that fails, counts as false. Both lists have the order of the
-// definition, and are nil without a provision.bosh section.
+// GroupsOfPlan divides the instance groups of a service's manifest in two. present are those that the manifest of an
+// instance has if a user of the plan sets no parameters; they include optional groups, even if the broker's plan omits
+// them. conditional are those that an ops file adds under a condition that does not hold then, so that such a manifest
+// lacks them. A condition that depends on values of a request, or that cannot be evaluated, counts as false. If several
+// ops files add a group, all under conditions, only the condition of the first counts.
+//
+// Both lists have the order of the definition, and are nil if empty or without a provision.bosh section. The service
+// must not be nil.
 func GroupsOfPlan(service *brokerpak.Service, plan brokerpak.Plan) (present, conditional []brokerpak.InstanceGroup) {
 	if service.Provision.Bosh == nil {
 		return nil, nil
@@ -26,9 +30,9 @@ func GroupsOfPlan(service *brokerpak.Service, plan brokerpak.Plan) (present, con
 }
 
 // OpsOfPlan returns the ops files that are applied to the manifest template of a service if a user of the plan sets no
-// parameters, in their order. A condition that depends on values which only a request has, or that fails, counts as
-// false. Ops files for the completed manifest are left out. The result is nil if there are none, or if the service has
-// no bosh section.
+// parameters, in their order: those without a condition and those whose condition holds. A condition that depends on
+// values of a request, or that cannot be evaluated, counts as false. Ops files for the completed manifest are left out.
+// The result is nil if no ops file applies, or if the service has no bosh section. The service must not be nil.
 func OpsOfPlan(service *brokerpak.Service, plan brokerpak.Plan) []brokerpak.Document {
 	if service.Provision.Bosh == nil {
 		return nil
@@ -44,7 +48,10 @@ func OpsOfPlan(service *brokerpak.Service, plan brokerpak.Plan) []brokerpak.Docu
 }
 
 // conditionsOfPlan returns a function that reports whether the condition of an ops file holds if a user of the plan
-// sets no parameters. A nil condition holds; one that cannot be evaluated does not hold.
+// sets no parameters. It evaluates the conditions with the overrides and properties of the plan, of which the overrides
+// take precedence, and with the defaults and computed inputs of the service. There are no defaults of the operator, no
+// configuration, no environment variables, and no constants of a request. A nil condition holds; one that cannot be
+// evaluated does not hold. The service must not be nil.
 func conditionsOfPlan(service *brokerpak.Service, plan brokerpak.Plan) func(condition *expr.Template) bool {
 	scope := NewScope(Options{Environment: Environment{
 		Env:    func(string) (string, bool) { return "", false },

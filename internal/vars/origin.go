@@ -8,11 +8,16 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// An Origin describes how the value of a variable was determined.
+// An Origin describes how the value of a variable was determined: the layer that set it, the text of the expression
+// that was evaluated, and its position. FromRequest means that the value depends on the request, so that a user
+// controls it. Parameters and Calls are the names of the user's parameters and of the functions on which the value
+// depends, directly or through other variables. A field that does not apply, such as the expression of a literal, is
+// empty. The zero Origin stands for a variable that is not set.
 type Origin struct {
 	// Layer is the name of the layer that set the variable, such as PlanLayer. It is "" for a variable that is not set.
 	Layer string
-	// Pos is the position of the default or computed input. It is zero for other layers.
+	// Pos is the position of the default, the computed input or the plan input of a bind action. It is zero for values
+	// that are neither.
 	Pos diag.Pos
 	// Expression is the text that was evaluated; "" for a literal.
 	Expression string
@@ -24,18 +29,20 @@ type Origin struct {
 	Calls []string
 }
 
-// CallsAny reports whether the value depends on a call of one of the named functions.
+// CallsAny reports whether the value depends on a call of at least one of the named functions, such as "config",
+// directly or through other variables. It returns false if no function is named.
 func (o Origin) CallsAny(functions ...string) bool {
 	return slices.ContainsFunc(o.Calls, func(name string) bool { return slices.Contains(functions, name) })
 }
 
-// OperatorFunctions returns the names of the functions that read the configuration or the environment, which the
-// operator controls: config, config.find and env.
+// OperatorFunctions returns a new list of the names of the functions that read the configuration or the environment,
+// which the operator controls: config, config.find and env.
 func OperatorFunctions() []string { return []string{"config", "config.find", "env"} }
 
-// originOf returns the origin of an expression's value, except its layer. It includes the origins of the variables that
-// the expression reads. FromRequest is also true if it reads a variable whose name begins with "request.", or
-// uaa_client. Parameters and Calls are sorted and have no repetitions.
+// originOf returns the origin of the value of an expression, with an empty Layer: its position and text, and the
+// origins of the variables that it reads, as far as the scope knows them. FromRequest is also true if the expression
+// reads a variable whose name begins with "request.", or uaa_client. Parameters and Calls are sorted and have no
+// repetitions; they are nil if empty. The template is not evaluated and must not be nil.
 func (s *Scope) originOf(template *expr.Template) Origin {
 	origin := Origin{Pos: template.Pos(), Expression: template.Text()}
 	for _, call := range template.Calls() {
@@ -57,7 +64,8 @@ func (s *Scope) originOf(template *expr.Template) Origin {
 	return origin
 }
 
-// readsUnresolved reports whether an expression reads a variable, or a part of one, that is in Unresolved.
+// readsUnresolved reports whether an expression reads a variable, or an element of one, that is in s.Unresolved, the
+// variables that could not be evaluated because the operator has not set a value. The expression is not evaluated.
 func (s *Scope) readsUnresolved(template *expr.Template) bool {
 	for _, ref := range template.References() {
 		for name := range ref.Names() {
