@@ -17,7 +17,10 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Pak is the content of a built pak.
+// A Pak is the content of a built pak, which ForPak describes in a bill: the name and version in its manifest, its
+// files, the digests of those files that the bill lists, and a description of each executable among them. The
+// executables in Files must implement io.ReaderAt, as the files of a directory do. A file that is not in Executables is
+// listed without its modules. The zero value is a pak without a name and files.
 type Pak struct {
 	// Name and Version are those of the manifest.
 	Name, Version string
@@ -29,7 +32,8 @@ type Pak struct {
 	Executables map[string]Executable
 }
 
-// An Executable is an executable of a pak.
+// An Executable describes one executable file of a built pak: its entry of terraform_binaries in the manifest, its
+// platform, and the origin of the file, often an archive, that the build fetched for both.
 type Executable struct {
 	// Entry is the entry of terraform_binaries.
 	Entry brokerpak.Binary
@@ -39,7 +43,8 @@ type Executable struct {
 	Origin Origin
 }
 
-// An Origin is a file that a build fetched.
+// An Origin identifies a file that a build fetched: Location is its URL or local path without secrets, and SHA256 is
+// the hexadecimal digest of the file, or "" if that is not known.
 type Origin struct {
 	// Location is a URL or the path of a local file, without secrets; see PublicReference.
 	Location string
@@ -47,8 +52,12 @@ type Origin struct {
 	SHA256 string
 }
 
-// ForPak returns the bill of a built pak: its executables, sorted by path, and then its other files. It returns an
-// error if a file cannot be read or the bill cannot be encoded.
+// ForPak returns the bill of materials of a built pak as CycloneDX JSON. It has a component for each path in
+// pak.Digests: first the executables, which are those that pak.Executables also contains, then the other files, both
+// sorted by path. An executable with the build information of a Go compiler lists the modules that are linked into it;
+// any other executable is also listed under compositions with the aggregate "unknown". ForPak reads only the
+// executables. It returns nil and an error if one of them cannot be read (see linkedModules) or does not implement
+// io.ReaderAt, or if the bill cannot be encoded.
 func ForPak(pak Pak) ([]byte, error) {
 	bom := newBOM(cdx.Component{
 		BOMRef: "pak", Type: cdx.ComponentTypeApplication, Name: pak.Name, Version: pak.Version, Licenses: licences(),
@@ -81,7 +90,9 @@ func ForPak(pak Pak) ([]byte, error) {
 	return encode(bom)
 }
 
-// file returns the component of a file that is not an executable, such as a licence or source code.
+// file returns the component of a file of a pak that is not an executable, such as a licence or source code. path is
+// the slash-separated path in the pak, and is both the name and the reference of the component. digest is its SHA-256
+// digest in hexadecimal, or "" if that is not known.
 func file(path, digest string) cdx.Component {
 	return cdx.Component{
 		BOMRef: path, Type: cdx.ComponentTypeFile, Name: path, Version: unknown, Hashes: sha256Of(digest),
@@ -89,8 +100,11 @@ func file(path, digest string) cdx.Component {
 	}
 }
 
-// component returns the component of an executable, without the modules that are linked into it. digest is its SHA-256
-// digest.
+// component returns the component of an executable, without the modules that are linked into it. path is the
+// slash-separated path in the pak, and is the reference of the component; its name and version are those of the entry,
+// the version in the form of Binary.FileVersion, or "unknown" if the entry has none. The component refers to the
+// location of e.Origin and, if the entry has one, to the URL of the source code without secrets. digest is the SHA-256
+// digest of the executable in hexadecimal, or "" if that is not known.
 func (e Executable) component(path, digest string) cdx.Component {
 	references := []cdx.ExternalReference{{
 		Type: cdx.ERTypeDistribution, URL: e.Origin.Location, Hashes: sha256Of(e.Origin.SHA256),
@@ -110,8 +124,10 @@ func (e Executable) component(path, digest string) cdx.Component {
 	}
 }
 
-// PublicReference returns a URL without its credentials, query and fragment, which may be secret. It returns the path
-// of a local file as a reference, and "unknown" for a text that is neither.
+// PublicReference returns a location without parts that may be secret, as the text for a bill or a lock. For a URL with
+// a host, it is the URL without its credentials, query and fragment. For the path of a local file, also one with the
+// prefix "file://", it is the path without its query, escaped as in a URL: "my%20file" for "my file". For a text with
+// "://" that is not a valid URL with a host, it is "unknown".
 func PublicReference(location string) string {
 	location = strings.TrimPrefix(location, "file://")
 	parsed, err := url.Parse(location)
@@ -125,8 +141,12 @@ func PublicReference(location string) string {
 	return (&url.URL{Path: path}).String()
 }
 
-// linkedModules returns the components of the Go modules that are linked into an executable, and nil if no Go compiler
-// built it, or if it has no build information. It returns an error if the file cannot be read.
+// linkedModules returns a component for each Go module that is linked into the executable at a path in files; see
+// goModules. The path is also the reference of the executable in the bill. The result is nil, without an error, if no
+// Go compiler built the file, or if it has no build information.
+//
+// linkedModules returns an error if the file cannot be opened or read, or if it does not implement io.ReaderAt. An
+// error of reading counts only if it is a *fs.PathError, as those of a directory are; any other one results in nil.
 func linkedModules(files fs.FS, path string) ([]cdx.Component, error) {
 	opened, err := files.Open(path)
 	if err != nil {

@@ -14,7 +14,10 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// An undeclared is a variable that the manifest uses but does not declare.
+// An undeclared is a variable that the manifest uses but does not declare under variables. It collects its name in the
+// template, the first scalar that uses it, whether it is a secret, and the keys with which it is used, such as
+// "certificate" in ((name.certificate)). declareUnknown uses them to decide between a generated secret, a variable of
+// BOSH and a plan input.
 type undeclared struct {
 	name   string          // the name of the variable in the template
 	first  *yaml.Node      // the first scalar that uses it
@@ -22,8 +25,9 @@ type undeclared struct {
 	keys   map[string]bool // the keys of the variable that are used, such as certificate
 }
 
-// collectNames adds the names of all variables of the manifest, declared or only used, to a.names. It adds those that
-// the manifest declares to a.declared as well.
+// collectNames marks the names of all variables of the manifest, whether declared or only used in references, as taken
+// in a.names. It adds those that the manifest declares under variables to a.declared as well. A name has no parentheses
+// and no keys: "ca" for ((ca.certificate)).
 func (a *adoption) collectNames() {
 	if list := get(a.root, "variables"); list != nil {
 		for _, entry := range list.Content {
@@ -51,23 +55,29 @@ var (
 	ofBroker = regexp.MustCompile(`^(odb_secret:|/odb/.*/)([^/:]+)$`)
 )
 
-// allowedName returns a text in a form that is allowed as the name of an input or a secret: each run of other
-// characters becomes an underscore, and so does a hyphen before a number at the end. Underscores and hyphens at both
-// ends are removed. The result may be empty.
+// allowedName converts a text into a name that is allowed for an input or a secret, such as "a.b-1" into "a_b_1". Each
+// run of characters other than ASCII letters, digits, underscores and hyphens becomes an underscore, and so does a
+// hyphen before a number at the end. Underscores and hyphens at both ends are removed. The result is "" if nothing
+// remains.
 func allowedName(text string) string {
 	return strings.Trim(numbered.ReplaceAllString(notInVariables.ReplaceAllString(text, "_"), "_$1"), "_-")
 }
 
-// variableNames are the names of the variables of a template. They are unique.
+// variableNames is the set of the names that the variables, inputs and secrets of one template have. Its method choose
+// returns a name that is not in the set yet and adds it to the set. The zero value is not usable, because its maps are
+// nil.
 type variableNames struct {
 	taken    map[string]bool // the names that the manifest contains or choose has returned
 	suffixes map[string]int  // the number of suffixes that choose has tried, by the name without a suffix
 }
 
-// choose returns a name that is not taken, and marks it as taken. The name is the last key of the path, preceded by as
-// many of the other keys as are needed to be unique, and followed by a number if even the whole path is taken, all
-// joined by underscores. It can be the name of an input or a secret: other characters are replaced, see allowedName. If
-// nothing that is allowed remains of the path, the name is "secret", with a number if necessary.
+// choose returns a name for the value at a path of keys that is not taken, and marks it as taken. The name is the last
+// key, preceded by as many of the other keys as are needed, and followed by a number from 2 on if even the whole path
+// is taken; underscores join these parts. For the path ["db", "password"] it is the first of password, db_password,
+// db_password_2, db_password_3 and so on that is not taken.
+//
+// The name is allowed for an input or a secret; see allowedName for the characters that are replaced. If the path has
+// no key with an ASCII letter or a digit, the name is "secret", with a number if necessary.
 func (n *variableNames) choose(path []string) string {
 	name := ""
 	for _, key := range slices.Backward(path) {
@@ -85,8 +95,10 @@ func (n *variableNames) choose(path []string) string {
 	return unique
 }
 
-// replaceVariables is a visitor that replaces the references in a scalar by those of the template. See
-// templateReference.
+// replaceVariables is a visitor that replaces each reference ((name)) in a scalar, which may be a value or a key, by
+// the reference that the template needs; see templateReference, which also adds the variable to a.unknown or
+// a.references, notes and errors. path decides whether a reference that is the whole value is a secret. A reference
+// with an error is kept.
 func (a *adoption) replaceVariables(path []string, node, _ *yaml.Node) {
 	secret := path != nil && namedSecret(path)
 	node.Value = vars.Reference.ReplaceAllStringFunc(node.Value, func(reference string) string {
@@ -94,13 +106,20 @@ func (a *adoption) replaceVariables(path []string, node, _ *yaml.Node) {
 	})
 }
 
-// templateReference returns the reference of the template that replaces a reference of the manifest. The result is the
-// same, except for an undeclared variable whose name a definition cannot have, such as a secret that the broker stores:
-// that variable gets a new name, which is unique in the template. An undeclared variable is added to a.unknown, and a
-// CredHub path to a.references with a note. node is the scalar that contains the reference. secret means that the
-// reference is the whole value of a property whose name means a secret; a secret that the broker stores counts as a
-// secret in any case, and its reference loses its keys. For a reference that BOSH cannot interpolate, templateReference
-// adds an error and returns the reference unchanged.
+// templateReference returns the reference of the template, with parentheses, that replaces a reference of the manifest.
+// node is the scalar that contains the reference; it is not changed. secret means that the reference is the whole value
+// of a property whose name denotes a secret. The first of these rules that applies decides:
+//
+//   - A secret that the broker stores for an adapter (odb_secret:NAME or /odb/.../NAME) is added to a.unknown as a
+//     secret, whatever the parameter secret is. Its reference becomes ((NAME)), without keys and without a number such
+//     as -2 at the end of NAME. If that name is taken or not allowed, a unique variation of it is used.
+//   - A reference that BOSH cannot interpolate is kept, and an error is added to a.faults.
+//   - A variable that the manifest declares keeps its reference, and so does a generated secret in a.secrets.
+//   - An absolute CredHub path such as ((/ca.certificate)) keeps its reference. When the path is first used, it is
+//     added to a.references, without keys such as certificate, and gets a note.
+//   - Any other variable is added to a.unknown, with the keys of the reference. A reference without keys marks it as a
+//     secret if the parameter secret is true. Its reference keeps the name, or gets a new unique name if the name is
+//     not allowed in a definition.
 func (a *adoption) templateReference(node *yaml.Node, reference string, secret bool) string {
 	name, keys := vars.Split(reference)
 	preferred := name
@@ -138,10 +157,15 @@ func (a *adoption) templateReference(node *yaml.Node, reference string, secret b
 	return "((" + unknown.name + "." + keys + "))"
 }
 
-// declareUnknown declares each variable in a.unknown, and adds a note. A variable without keys that is a secret, or
-// whose name means one, becomes a generated secret of the definition in a.secrets. A variable with keys for which
-// generatedKind returns a type becomes a variable in the template that BOSH generates. Any other variable becomes an
-// input of plans in a.inputs, whose value in the plan the author must change.
+// declareUnknown declares each variable in a.unknown, sorted by their names in the manifest, and adds a note for each,
+// and a second one for a certificate. A variable that is never used with keys and is a secret, by its use or its name,
+// becomes a generated secret of the definition: its name is added to a.secrets. A variable with keys for which
+// generatedKind returns a type becomes a variable that BOSH generates, in the section variables of the template; see
+// declareVariable.
+//
+// Any other variable becomes a required plan input in a.inputs, whose value in the generated plan is a placeholder that
+// the author must replace. The type of the input is "string", with the placeholder "change-me", or "object" if the
+// variable is used with keys, with the placeholder as the value of each key.
 func (a *adoption) declareUnknown() {
 	for _, nameInManifest := range value.Keys(a.unknown) {
 		unknown := a.unknown[nameInManifest]
@@ -184,9 +208,10 @@ var generatedKinds = []struct{ key, kind string }{ //nolint:gochecknoglobals // 
 	{"password", "user"},
 }
 
-// generatedKind returns the type of the BOSH variable to which references with these keys belong, such as "certificate"
-// for the key "ca". The first entry of generatedKinds whose key is among them decides. It returns "" if there is none,
-// because BOSH generates no such variable.
+// generatedKind returns the type of the BOSH variable that has these keys: "certificate" if certificate or ca is among
+// them, otherwise "ssh" for public_key_fingerprint, "rsa" for private_key or public_key, or "user" for password. The
+// first of these rules that matches decides. It returns "" if none of the keys matches, or if there are none, because
+// BOSH generates no such variable.
 func generatedKind(keys map[string]bool) string {
 	for _, candidate := range generatedKinds {
 		if keys[candidate.key] {
@@ -196,9 +221,10 @@ func generatedKind(keys map[string]bool) string {
 	return ""
 }
 
-// declareVariable adds a variable that BOSH generates to the section variables of the template and to a.declared. It
-// replaces the section if that is not a list. kind is the type of the variable. A certificate is declared as a
-// self-signed authority, with a note for the author at the position of node.
+// declareVariable appends a variable that BOSH generates to the section variables of the template, and adds its name to
+// a.declared. kind is the type of the variable: certificate, rsa, ssh or user. A missing section is created, and a
+// section that is not a list is replaced. A certificate is declared as a self-signed authority, with a note for the
+// author at the position of node, a scalar that uses the variable. For other types, node is not used.
 func (a *adoption) declareVariable(node *yaml.Node, name, kind string) {
 	list := get(a.root, "variables")
 	if list == nil || list.Kind != yaml.SequenceNode {

@@ -15,9 +15,19 @@ import (
 // lockRule is the rule of findings about files that differ from the lock.
 const lockRule = "lock"
 
-// pin returns a location with the digest of the lock as its checksum, if it has none. It returns the location unchanged
-// if the pak has no lock. platform is OS/ARCH or brokerpak.SourceCode. A lock without the entry is a finding, and so is
-// a checksum of the location that differs from the lock.
+// pin checks the location from, which is that of an entry, against the lock of the source, and returns it with a
+// checksum. platform is OS/ARCH, such as "linux/amd64", or brokerpak.SourceCode for the source code of the entry.
+//
+// If b.lock is nil, because the source has no lock or the lock is being written, pin returns the location unchanged.
+// Otherwise the first of these cases that applies decides:
+//   - The lock lacks the entry for the platform, or the location has a SHA-256 checksum that differs from the lock: pin
+//     returns the zero location and a finding.
+//   - The location has any other checksum: it is returned unchanged. A SHA-512 checksum is not compared.
+//   - The location has no checksum: it gets the SHA-256 digest in the lock as its checksum, and the advice of
+//     ifIntended as its field locked, for the message about a file with another digest.
+//
+// The lock need not name the same location. If it has several files of the entry for the platform, the one with the
+// same location counts, or else the first.
 func (b *builder) pin(from location, entry brokerpak.Binary, platform string) (location, error) {
 	if b.lock == nil {
 		return from, nil
@@ -37,17 +47,22 @@ func (b *builder) pin(from location, entry brokerpak.Binary, platform string) (l
 	return from, nil
 }
 
-// lockCommand returns the command that writes the lock of the pak.
+// lockCommand returns the command line that writes the lock of the pak, for messages: "service-adapter pak lock DIR",
+// with Options.Dir as it is.
 func (b *builder) lockCommand() string { return "service-adapter pak lock " + b.Dir }
 
-// ifIntended returns what an author should do about a file that differs from the lock, as a clause.
+// ifIntended returns a clause for messages about a file that differs from the lock. It says that the author should run
+// lockCommand if the lock is out of date and the file is the right one.
 func (b *builder) ifIntended() string {
 	return "if " + brokerpak.LockName + " is out of date and the file is the right one, run: " + b.lockCommand()
 }
 
-// record notes that a file was fetched for an entry and a platform, for the lock and the bill of the built pak, and
-// returns the origin of the file. It does not read the file if the build writes neither. platform is OS/ARCH or
-// brokerpak.SourceCode. record returns an error if the file cannot be read, or if ctx ends.
+// record appends to b.fetched that a file was fetched for an entry and a platform, for the lock that the build writes,
+// and returns the origin of the file for the bill: the location without secrets, and the SHA-256 digest of the file.
+// from is the location, and file the path of the local copy. platform is OS/ARCH or brokerpak.SourceCode.
+//
+// With Options.Unpacked, the build writes neither lock nor bill. record then does not read the file, appends nothing,
+// and returns an origin without digest. Otherwise it returns an error if the file cannot be read, or if ctx ends.
 func (b *builder) record(
 	ctx context.Context, from location, file string, entry brokerpak.Binary, platform string,
 ) (bill.Origin, error) {
@@ -65,9 +80,11 @@ func (b *builder) record(
 	return origin, nil
 }
 
-// describe compares the files that were fetched into the stage directory with the lock of the source, and writes the
-// lock and the bill of materials of the built pak into it. The error is a diag.Errors if files differ from the lock.
-// describe returns another error if a file of the stage cannot be read or written, or if ctx ends.
+// describe compares the files below bin and src of the stage directory with the lock of the source, if that has one,
+// and writes the lock and the bill of materials of the built pak into the stage directory. All binaries must have been
+// fetched before. The error is a diag.Errors if one of these files has another digest in the lock of the source or is
+// not in it; describe then writes neither. It returns another error if a file of the stage directory cannot be read or
+// written, if the lock or the bill cannot be encoded, or if ctx ends; the lock may have been written then.
 func (b *builder) describe(ctx context.Context) error {
 	files := os.DirFS(b.stage)
 	digests, err := brokerpak.Digests(ctx, files, brokerpak.FetchedDirs()...)
@@ -95,8 +112,10 @@ func (b *builder) describe(ctx context.Context) error {
 }
 
 // compareWithLock returns a diag.Errors with a finding for each file of the built pak that is not in the lock of the
-// source or has another digest there. A file of the lock that the built pak lacks is not a finding, because the pak may
-// be built for one platform, without source code, or with an executable from Options.Binaries instead of an archive.
+// source or has another digest there. It returns nil if there is no such file, or if the source has no lock. digests
+// contains the hexadecimal SHA-256 digests of the files below bin and src of the built pak, by their slash-separated
+// paths. A file of the lock that the built pak lacks is not a finding, because the pak may be built for one platform,
+// without source code, or with an executable from Options.Binaries instead of an archive.
 func (b *builder) compareWithLock(digests map[string]string) error {
 	if b.lock == nil {
 		return nil

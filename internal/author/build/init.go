@@ -36,21 +36,25 @@ const notInNames = `[^a-z0-9]+`
 // serviceFile is the file of a skeleton whose name is replaced by that of the pak.
 const serviceFile = "service.yml"
 
-// Init writes a small but complete pak into a directory, which must be empty or not exist; it is created with its
-// parent directories. The pak is named after the directory. Init returns the sorted, slash-separated paths of the
-// files, relative to the directory. It returns an error if the directory is not empty or cannot be written. Files that
-// were written before the error remain.
+// Init writes a small but complete pak into the directory dir, which must be empty or not exist; it is created with its
+// parent directories. The pak is named after the directory; see nameOf. Init returns the sorted, slash-separated paths
+// of the files, relative to the directory. It returns nil and an error if the directory is not empty, cannot be read or
+// cannot be written, or if the working directory cannot be determined. Files that were written before the error remain.
 func Init(dir string) ([]string, error) { return fillIn("skeleton", dir, map[string]any{}) }
 
-// Examples returns the sorted names of the example paks.
+// Examples returns the sorted names of the example paks that are embedded in this program, such as "redis". InitLike
+// accepts these names.
 func Examples() []string {
 	entries, _ := examples.Paks.ReadDir(".") // embedded files can be read
 	return value.Convert(entries, fs.DirEntry.Name)
 }
 
-// InitLike writes a copy of an example pak into a directory. The copy is named after the directory and has new ids for
-// services and plans. See Init for the directory, the result and the errors. InitLike also returns an error if example
-// is not the name of an example pak; it must be one of Examples.
+// InitLike writes a copy of the example pak with the name example into the directory dir, which must be empty or not
+// exist; it is created with its parent directories. example must be one of Examples. The copy and its service are named
+// after the directory (see nameOf), and services and plans get new ids. InitLike returns the sorted, slash-separated
+// paths of the files, relative to the directory. It returns nil and an error if no such example exists, if the
+// directory is not empty, cannot be read or cannot be written, or if the working directory cannot be determined. Files
+// that were written before the error remain.
 func InitLike(dir, example string) ([]string, error) {
 	newIDs := map[string]string{}
 	return copyPak(examples.Paks, example, dir, func(name, file, text string) (string, error) {
@@ -80,11 +84,19 @@ var (
 // some hundred kilobytes.
 const maxManifest = 4 << 20
 
-// InitFrom writes a pak that is generated from the BOSH manifest at a path into a directory. See Init for the
-// directory, the files and the errors of writing them. The notes describe how the manifest was converted, and the
-// decisions that are left to the author; they are sorted by position. The error is a diag.Errors if the manifest is
-// invalid or larger than 4 MB. Other errors are that the manifest cannot be read or its template cannot be written as
-// YAML. The error wraps that of ctx if ctx ends while the manifest is read; ctx does not interrupt the writing.
+// InitFrom writes a pak that is generated from the BOSH manifest in the file manifest, a path, into the directory dir,
+// which must be empty or not exist; it is created with its parent directories. files are the sorted, slash-separated
+// paths of the written files, relative to the directory. The notes describe how the manifest was converted, and the
+// decisions that are left to the author; they are sorted by position.
+//
+// The error is a diag.Errors if the manifest is not valid, cannot be converted, or is larger than 4 MB. Other errors
+// are that the manifest cannot be read, that its template cannot be written as YAML, and that the directory is not
+// empty or cannot be written. The error wraps that of ctx if ctx ends while the manifest is read; ctx does not
+// interrupt the writing. files is nil if there is an error.
+//
+// The directory is checked after the manifest has been converted. If it is not empty or cannot be written, the notes
+// are returned with the error, and files that were written before the error remain. After any other error, the notes
+// are nil.
 func InitFrom(ctx context.Context, dir, manifest string) (files []string, notes []Note, err error) {
 	text, err := ctxio.Await(ctx, func() ([]byte, error) { return readAtMost(manifest, maxManifest+1) })
 	if err != nil {
@@ -111,7 +123,8 @@ func InitFrom(ctx context.Context, dir, manifest string) (files []string, notes 
 	return files, a.notes, err
 }
 
-// readAtMost returns at most the first limit bytes of a file. It returns an error if the file cannot be opened or read.
+// readAtMost returns the content of the file at a path, but at most its first limit bytes; a longer file is not an
+// error. It returns an error if the file cannot be opened or read; the content must not be used then.
 func readAtMost(name string, limit int64) ([]byte, error) {
 	file, err := os.Open(name) //nolint:gosec // the author names it
 	if err != nil {
@@ -121,9 +134,14 @@ func readAtMost(name string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, limit))
 }
 
-// fillIn writes the files of a skeleton, a directory of skeletons, into dir. They are templates, which are executed
-// with the given fields and with Name, ServiceID and PlanID. fillIn adds these to the map, which must not be nil. See
-// Init for the directory, the result and the errors; fillIn also returns that of a template that fails.
+// fillIn writes the files of a skeleton into the directory dir, which must be empty or not exist. skeleton is a
+// directory of the embedded skeletons: "skeleton" or "adopted". Its files are templates of text/template, which are
+// executed with fields. fillIn sets the fields Name, the name of the pak, and ServiceID and PlanID, new UUIDs, in the
+// map, which must not be nil.
+//
+// It returns the sorted, slash-separated paths of the files, relative to dir. It returns nil and an error if the
+// skeleton does not exist, if a template is invalid or fails, if dir is not empty, cannot be read or cannot be written,
+// or if the working directory cannot be determined. Files that were written before the error remain.
 func fillIn(skeleton, dir string, fields map[string]any) ([]string, error) {
 	fields["ServiceID"], fields["PlanID"] = newID(), newID()
 	functions := template.FuncMap{
@@ -143,8 +161,9 @@ func fillIn(skeleton, dir string, fields map[string]any) ([]string, error) {
 	})
 }
 
-// flow returns a value on one line, in the flow style of YAML. The result is JSON in which characters that YAML does
-// not allow are escaped. See value.MustJSON for values that cannot be encoded.
+// flow returns a value on one line, as YAML in flow style, such as {"a":[1,"x"]}. The result is compact JSON with
+// sorted keys. Characters up to U+FFFF that are not printable, some of which YAML does not allow, are escaped. It is
+// "null" for a value that JSON cannot represent, such as an infinity.
 func flow(item any) string {
 	var text strings.Builder
 	for _, char := range string(value.MustJSON(item)) {
@@ -157,19 +176,26 @@ func flow(item any) string {
 	return text.String()
 }
 
-// word returns a text as a YAML scalar, in quotes if YAML would read it as another type. A text with line breaks
-// results in several lines. word returns an error if the YAML library cannot encode the text.
+// word returns a text as a YAML scalar, without a line break at its end. The scalar is in quotes if YAML would read the
+// plain text as another type: "true" remains a string. A text with line breaks results in several lines. word returns
+// an error if the YAML library cannot encode the text.
 func word(text string) (string, error) {
 	scalar, err := yaml.Marshal(text)
 	return strings.TrimSpace(string(scalar)), err
 }
 
-// copyPak writes the files of the directory from in paks into dir, and returns their sorted paths. A file service.yml
-// is renamed after the new pak. change returns the text to write for each file, given the name of the new pak, the path
-// of the file in from and its embedded text. A file that has a kind according to schemaOf gets a comment in its first
-// line, with the path of its JSON Schema for editors. A script, which begins with "#!", is executable. copyPak returns
-// an error if dir is not empty or cannot be read, if from does not exist, if change fails, or if a file cannot be
-// written. After an error, the files that were written before remain.
+// copyPak writes the files below the directory from in the file system paks into dir, which must be empty or not exist;
+// dir is created with its parent directories. copyPak returns the sorted, slash-separated paths of the files, relative
+// to dir. The new pak is named after dir; see nameOf. The file service.yml in the root of from becomes NAME.yml.
+//
+// change returns the text to write for each file. Its parameters are the name of the new pak, the path of the file
+// relative to from, and the embedded text. A manifest, a definition and a test case (see schemaOf) also get a comment
+// in the first line with the path of their JSON Schema for editors. The files get mode 0644, and scripts, which begin
+// with "#!", get mode 0755; the umask may reduce both.
+//
+// copyPak returns nil and an error if dir is not empty or cannot be read, if from does not exist, if change fails, if a
+// file cannot be written, or if the working directory cannot be determined. The files that were written before the
+// error remain.
 func copyPak(paks embed.FS, from, dir string, change func(name, file, text string) (string, error)) ([]string, error) {
 	if err := checkVacant(dir); err != nil {
 		return nil, err
@@ -217,13 +243,15 @@ func copyPak(paks embed.FS, from, dir string, change func(name, file, text strin
 	return written, nil
 }
 
-// SchemaFile returns the path, relative to the root of a pak, of the JSON Schema for a kind of files, such as
-// "manifest".
+// SchemaFile returns the slash-separated path, relative to the root of a pak, of the JSON Schema for a kind of files,
+// such as ".schemas/manifest.json" for "manifest". The kinds are "manifest", "definition" and "case"; SchemaFile does
+// not check this.
 func SchemaFile(kind string) string { return ".schemas/" + kind + ".json" }
 
-// schemaOf returns the kind of a file of a pak, for SchemaFile: "manifest", "definition" or "case". The file is a
-// slash-separated path relative to the root of the pak. schemaOf decides by the path alone; every file tests/*.yml is a
-// "case". It returns "" for a file without a JSON Schema.
+// schemaOf returns the kind of a file of a pak, which SchemaFile accepts. file is a slash-separated path relative to
+// the root of the pak. The kind is "manifest" for manifest.yml, "definition" for any other .yml file in the root,
+// "case" for a .yml file in tests or below it, and "" for a file without a JSON Schema. schemaOf decides by the path
+// alone and reads no file.
 func schemaOf(file string) string {
 	switch {
 	case file == "manifest.yml":
@@ -236,9 +264,10 @@ func schemaOf(file string) string {
 	return ""
 }
 
-// nameOf returns the name of a new pak: that of the directory in lower case, with each run of characters other than a-z
-// and 0-9 replaced by a hyphen, and without hyphens at its ends. The name is "my-service" if nothing is left, or if it
-// would be "manifest" or "null". The error is not nil only if the working directory cannot be determined.
+// nameOf returns the name of a new pak in the directory dir, such as "my-pak" for "/paks/My_Pak". It is the last
+// element of the absolute path in lower case, with each run of characters other than a-z and 0-9 replaced by a hyphen,
+// and without hyphens at its ends. The name is "my-service" if no character is left, or if it would be "manifest" or
+// "null". The directory need not exist. nameOf returns an error only if the working directory cannot be determined.
 func nameOf(dir string) (string, error) {
 	full, err := filepath.Abs(dir)
 	if err != nil {
@@ -253,7 +282,7 @@ func nameOf(dir string) (string, error) {
 	return name, nil
 }
 
-// newID returns a random UUID.
+// newID returns a new random UUID (version 4) with lower-case digits, such as "0b2c5f4e-8d1a-4c57-9a3e-7f6d2b1c0e94".
 func newID() string {
 	var raw [16]byte
 	_, _ = rand.Read(raw[:]) // never fails

@@ -21,8 +21,9 @@ var variableFields = []struct { //nolint:gochecknoglobals // a constant table
 	{"certificate", regexp.MustCompile(`(?i)^(.+_)?(cert|certificate|crt)$`)},
 }
 
-// variableField returns the field of a variable that BOSH generates, such as "private_key", which a property takes
-// according to the last key of its name. It returns "" if no entry of variableFields matches the key.
+// variableField returns the field of a BOSH variable that a property takes according to the last key of its name: "ca"
+// for keys such as ca_cert, "public_key", "private_key" for keys such as key or server_key, and "certificate" for keys
+// such as cert. Upper and lower case do not matter. It returns "" if the key has none of these forms.
 func variableField(last string) string {
 	for _, candidate := range variableFields {
 		if candidate.keys.MatchString(last) {
@@ -32,24 +33,34 @@ func variableField(last string) string {
 	return ""
 }
 
-// isVariableType reports whether typ, the type that a spec states for a property, is one that BOSH generates as a
-// variable: certificate, rsa or ssh.
+// isVariableType reports whether typ, the type that the spec of a job states for a property, is one that BOSH generates
+// as a variable: certificate, rsa or ssh. It returns false for "", which means that the spec states no type.
 func isVariableType(typ string) bool {
 	return slices.Contains([]string{"certificate", "rsa", "ssh"}, typ)
 }
 
-// isKeyOrCertificate reports whether a property is a key or a certificate according to its type or the last key of its
-// path, which must not be empty.
+// isKeyOrCertificate reports whether a property is a key or a certificate, because its type in the spec is certificate,
+// rsa or ssh, or because variableField returns a field for the last key of its path, such as "tls_cert". path is the
+// list of the keys of its name and must not be empty.
 func isKeyOrCertificate(path []string, property release.Property) bool {
 	return isVariableType(property.Type) || variableField(path[len(path)-1]) != ""
 }
 
-// generatedByBosh chooses the properties of a job that become references to variables which BOSH generates. It adds
-// these variables to m, and returns the references by the names of the properties. They are properties of the types
-// certificate, rsa and ssh, and certificates, authorities and keys that are properties of the same mapping if one of
-// these is a private key. If several properties of a mapping take the same field of the variable, only the first one
-// does. Properties with a default, mappings, and variables of which the templates of the job require no part are left
-// out. required is the result of requiredProperties.
+// generatedByBosh chooses the properties of a job whose values BOSH will generate. It adds their variables to
+// m.variables, with a note for each certificate, and returns the references by the dotted names of the properties; the
+// map is empty, and not nil, if it chooses none. required is the result of requiredProperties for the job. It chooses
+//
+//   - each required property of the type certificate, rsa or ssh, with a reference to a variable of its own such as
+//     ((web_tls));
+//   - in a mapping with a certificate and a private key, both of these and the authority, as the parts of one variable
+//     of the type certificate: ((web_tls.certificate)), ((web_tls.private_key)) and ((web_tls.ca));
+//   - in a mapping without a certificate, a private key whose name denotes a secret and the public key, as the parts of
+//     a variable of the type rsa.
+//
+// The last key of a name decides which part a property is; see variableField. A property of one of the three types is
+// never a part, and the properties without a dot in their names count as one mapping. If several properties of a
+// mapping are the same part, only the first one by name is chosen. A mapping is left out if the templates of the job
+// require none of its parts. Properties with a default, and properties that are mappings of others, are never chosen.
 func (m *jobManifest) generatedByBosh(job *release.Job, required map[string]bool) map[string]string {
 	references, mappings := map[string]string{}, mappingsOf(job)
 	properties := map[string]map[string]string{} // mapping → field of the variable → property
@@ -90,9 +101,10 @@ func (m *jobManifest) generatedByBosh(job *release.Job, required map[string]bool
 	return references
 }
 
-// variable adds a variable of the type kind, which BOSH generates for properties of a job, to m.variables. It returns
-// the variable's name, which is built from the name of the job and the path of the property or mapping. A certificate
-// gets a note, because it is self-signed.
+// variable appends a BOSH variable of the type kind (certificate, rsa or ssh) to m.variables, and returns its unique
+// name. The name consists of the name of the job and the keys of path, the path of a property or mapping of the job,
+// such as "web_tls". For a certificate, variable also adds a note to m in which the author is asked to decide who signs
+// it and for which names, because the variable is self-signed at first.
 func (m *jobManifest) variable(job *release.Job, path []string, kind string) string {
 	name := m.name(append([]string{job.Name}, path...))
 	m.variables = append(m.variables, boshVariable{name, kind})

@@ -41,8 +41,8 @@ const (
 	updateRefused = "update-refused"
 )
 
-// Verdict returns the worst verdict of the findings: "breaks", "needs upgrade" or "safe". It is "safe" without
-// findings.
+// Verdict returns the worst verdict of findings of this package, which is that of the worst severity: "breaks" for an
+// error, "needs upgrade" for a warning, and "safe" for a notice. It returns "safe" without findings.
 func Verdict(findings []diag.Diagnostic) string {
 	worst := safe
 	for _, finding := range findings {
@@ -51,12 +51,15 @@ func Verdict(findings []diag.Diagnostic) string {
 	return word(worst)
 }
 
-// word returns the text of a verdict in messages. The verdict must be one of the three constants.
+// word returns the word for a verdict in messages: "breaks", "needs upgrade" or "safe". The verdict must be one of the
+// constants breaks, needsUpgrade and safe; the result for any other severity is "".
 func word(verdict diag.Severity) string {
 	return map[diag.Severity]string{breaks: "breaks", needsUpgrade: "needs upgrade", safe: "safe"}[verdict]
 }
 
-// A comparison compares two versions of a pak and collects its findings in the embedded report.
+// A comparison compares two versions of a pak, the old and the new one, and collects its findings in the embedded
+// report. It also has the paks that remain installed with the new one, and the function that looks up environment
+// variables for the adapter.
 type comparison struct {
 	lint.Report
 	old, new *brokerpak.Pak
@@ -66,23 +69,32 @@ type comparison struct {
 }
 
 // Compare compares two versions of a pak and returns its findings, the worst verdict first. Only the Diagnostics of the
-// report are set. Services are compared if both paks have one with the same id.
+// report are set. Services with the same id are compared with each other; a service that only one of the paks has is a
+// single finding.
 //
-// Besides the declarations, Compare compares sample instances. It creates an instance with the old pak for every plan,
-// example and test case that the new pak also supports, and then generates its manifest with the new pak. This applies
-// the provision templates of the old pak with OpenTofu, plans those of the new pak, and finally destroys all created
-// resources. If a pak directory lacks OpenTofu or a provider for this platform, a finding reports that instances were
-// not compared.
+// Besides the declarations and binaries, Compare compares sample instances of each service that can create instances in
+// both paks. It creates an instance with the old pak for every plan that the new pak also has (or a single one for a
+// service without plans), and for every example and test case with such a plan, except cases that start a server or
+// expect a rejection. It then generates the manifest of each instance with the new pak. For this it applies the
+// provision templates of the old pak with OpenTofu, plans those of the new pak, and finally destroys all created
+// resources. A change that puts data at risk, and an instance that the new pak rejects, is an error; any other change
+// is a warning. If a pak directory lacks OpenTofu or a provider for this platform, or if an instance cannot be created,
+// a warning reports that instances were not compared.
 //
-// installed are the paks that remain installed with the new one; they may include the old pak. A binary of the old pak
-// that neither the new pak nor one of these has is an error, and a notice if one of these has it. If installed is
-// empty, the paks are not known, and every binary that the new pak lacks is a warning. A provider that the new pak
-// replaces in states is only a notice in any case.
+// installed are the paks that remain installed with the new one; they may include the old pak. A provider or executable
+// of the old pak that neither the new pak nor one of these has is an error, and a notice if one of these has it. If
+// installed is empty, the paks are not known, and every such provider or executable that the new pak lacks is a
+// warning. A provider that the new pak lacks but replaces in states is only a notice, with or without installed paks.
 //
 // getenv looks up environment variables for the adapter, for example the credentials of providers; it must not be nil.
-// The error is not nil if the test cases of the old pak are invalid, if ctx ended, if the temporary directory of a test
-// cannot be created or removed, or if resources may remain because an instance that was created could not be destroyed.
-// The report is nil then.
+//
+// Compare returns a nil report and an error in these cases:
+//
+//   - The test cases of the old pak are invalid or cannot be read, or no case can be generated for a plan.
+//   - ctx ended while instances were compared.
+//   - The temporary directory of the cases cannot be created or removed.
+//   - An instance that was created could not be destroyed, so that resources may remain. If resources remain because
+//     the creation itself failed, only the finding about the instance mentions this.
 func Compare(
 	ctx context.Context, older, newer *brokerpak.Pak, installed []*brokerpak.Pak,
 	getenv func(name string) (string, bool),
@@ -105,13 +117,16 @@ func Compare(
 	return &c.Report, nil
 }
 
-// add appends a finding to the report. Its message is the word of the verdict, and the formatted text.
+// add appends a finding to the report. Its message is the word of the verdict, a colon and the text that results from
+// format and args, such as `breaks: plan "small" was removed`. The verdict is also the severity of the finding.
 func (c *comparison) add(verdict diag.Severity, rule string, pos diag.Pos, format string, args ...any) {
 	message := word(verdict) + ": " + fmt.Sprintf(format, args...)
 	c.Diagnostics = append(c.Diagnostics, diag.Diagnostic{Severity: verdict, Rule: rule, Pos: pos, Message: message})
 }
 
-// A takeover compares the instances of one service, which the old pak created and the new pak takes over.
+// A takeover compares the sample instances of one service, which the old pak created and the new pak takes over. It
+// collects findings about instances together with the names of their test cases, and the effect of an upgrade on the
+// instances. The map caseNames must not be nil; the zero upgradeEffect means that no instance was compared yet.
 type takeover struct {
 	*comparison
 	older, newer *brokerpak.Service
@@ -121,9 +136,17 @@ type takeover struct {
 	upgrade upgradeEffect
 }
 
-// compareInstances creates sample instances of a service with the old pak, compares them as described at Compare, and
-// adds the findings. older and newer are the service in the two paks. It adds no findings if the service has no
-// instances in one of the paks. That instances cannot be compared is a finding too. See Compare for the errors.
+// compareInstances creates sample instances of a service with the old pak, compares their manifests and resources with
+// those that the new pak generates and plans, destroys the instances, and adds the findings, one of them about
+// maintenance_info; see proposeMaintenance. older and newer are the service in the two paks. It adds no findings if the
+// service has no instances in one of the paks. An instance that cannot be created or compared is a finding, even if
+// resources remain of the failed creation. If executables are missing, the only finding is that instances were not
+// compared; see checkExecutables.
+//
+// compareInstances returns an error, and adds no findings, if the test cases of the old pak are invalid or cannot be
+// read, which is checked first, also for a service without instances. The other reasons for an error are that a case
+// cannot be generated, that ctx ended, that the temporary directory of the cases cannot be created or removed, and that
+// an instance that was created could not be destroyed.
 func (c *comparison) compareInstances(ctx context.Context, older, newer *brokerpak.Service) error {
 	cases, err := test.Cases(c.old, false)
 	if err != nil || !older.HasInstances() || !newer.HasInstances() {
@@ -166,9 +189,11 @@ func (c *comparison) compareInstances(ctx context.Context, older, newer *brokerp
 	return nil
 }
 
-// checkExecutables returns an error if a pak lacks an executable that is needed to apply and plan the provision
-// templates of a service on this platform. It returns nil if the service has no provision template in either pak. Only
-// pak directories are checked: a pak file always contains its executables.
+// checkExecutables returns an error if one of the two paks is a directory that cannot apply and plan the provision
+// templates of a service on this platform. That is so if the pak lacks the directory bin/OS/ARCH of the platform, or
+// the file of an OpenTofu or a provider in its manifest, or has several files for one of these; the error names them.
+// Other programs are not checked, and neither is a pak file: if it lacks executables, no instance can be created. older
+// and newer are the service in the two paks. The result is nil if neither has a provision template.
 func (c *comparison) checkExecutables(ctx context.Context, older, newer *brokerpak.Service) error {
 	var failed []error
 	for _, pak := range []*brokerpak.Pak{c.old, c.new} {
@@ -180,11 +205,18 @@ func (c *comparison) checkExecutables(ctx context.Context, older, newer *brokerp
 	return errors.Join(failed...)
 }
 
-// selectCases returns the test cases whose instances are compared. These are the cases in all that belong to the
-// service, use a plan that the new pak also has, expect to succeed and start no server. For each plan, it also
-// considers a generated case with the required parameters only. A case whose plan the old pak does not have gets the
-// first plan. It reports each unplayable case of the service as a finding. It returns an error if a generated case is
-// invalid.
+// selectCases returns the test cases whose instances are compared. Candidates are the cases in all, and one generated
+// case for each plan of the old pak, or a single one if the service has no plans. A generated case sets sample values
+// for those required parameters that have no default and that the plan does not set.
+//
+// Selected are the candidates that belong to the service, expect no rejection in their first step or as a whole, start
+// no server and, if the service of the old pak has plans, use a plan that the new pak also has. The plan of a case is
+// that of its key plan, not of a step; a case without a plan of the old pak gets the first plan. Each case of the
+// service that cannot be played is reported as a finding instead (see report), whatever its plan, server and
+// expectations are.
+//
+// The result is nil if no case is selected. selectCases returns nil and an error if a generated case contradicts the
+// pak.
 func (t *takeover) selectCases(all []test.Case) (cases []test.Case, err error) {
 	plans := t.older.Plans
 	if len(plans) == 0 { // operators declare the plans
@@ -229,10 +261,15 @@ func (t *takeover) selectCases(all []test.Case) (cases []test.Case, err error) {
 	return cases, nil
 }
 
-// compareInstance reports how an instance changes when the adapter has the new pak and the operator enables updates of
-// its templates and its version of OpenTofu. getenv is the environment with which the instance was created. That the
-// new pak rejects the instance, or that the comparison fails for another reason, is a finding too. The effect of the
-// upgrade is added to t.upgrade.
+// compareInstance reports findings (see report) about the changes of an instance of the old pak when the adapter has
+// the new pak and the operator enables updates of its templates and its version of OpenTofu. It deploys and applies
+// nothing. testCase is the case that created the instance; its plan must be "" or exist in the new pak. getenv looks up
+// the environment variables with which the instance was created.
+//
+// A change that puts data at risk has the verdict "breaks", and any other change of the manifest, of a resource or of a
+// secret "needs upgrade". If the new pak rejects the instance, or if the comparison fails for another reason, a finding
+// with the verdict "breaks" and the rule update-refused reports the error. The effect of the upgrade is added to
+// t.upgrade; an instance whose comparison failed counts as compared and without changes there.
 func (t *takeover) compareInstance(
 	ctx context.Context, testCase test.Case, instance *odb.Instance, getenv func(string) (string, bool),
 ) {
@@ -271,11 +308,13 @@ func (t *takeover) compareInstance(
 	}
 }
 
-// oneLine returns the text of an error with each run of white space, line breaks included, replaced by a blank.
+// oneLine returns the text of an error with each run of white space, line breaks included, replaced by a single blank,
+// and without white space at both ends. The error must not be nil.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// report remembers a finding about the instance of a test case. compareInstances adds it to the report, once for all
-// cases.
+// report records a finding about the instance of a test case in t.caseNames; its position is that of the service in the
+// new pak. Equal findings about several cases are recorded once, with the names of all these cases. compareInstances
+// adds them to the report of the comparison afterwards.
 func (t *takeover) report(testCase test.Case, verdict diag.Severity, rule, message string) {
 	finding := diag.Diagnostic{Severity: verdict, Rule: rule, Message: message, Pos: t.newer.Pos}
 	t.caseNames[finding] = append(t.caseNames[finding], testCase.Name)

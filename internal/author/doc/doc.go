@@ -17,8 +17,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// oneLine returns a text with each run of white space replaced by a blank, and without characters that a terminal or
-// a browser does not print, such as control characters.
+// oneLine returns a text with each run of white space, including line breaks, replaced by a blank, and without white
+// space at both ends. Characters that a terminal or a browser does not print, such as control characters, are removed.
 func oneLine(text string) string {
 	printable := strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || unicode.IsSpace(r) {
@@ -29,9 +29,11 @@ func oneLine(text string) string {
 	return strings.Join(strings.Fields(printable), " ")
 }
 
-// Stale compares a document that was generated before, written, with the current one, whose lines end with LF. It
-// returns "" if they are equal, else the number of the first line that differs and that line of both documents, for a
-// message. A CRLF in written equals an LF.
+// Stale compares a document that was generated before, written, with the newly generated one, current. It returns "" if
+// they are equal, where a CRLF in written equals an LF. Otherwise it returns a text of three lines for a message: "it
+// differs from line N on", then line N of written after a minus sign, and line N of current after a plus sign. White
+// space in both lines is collapsed, and each is cut after 100 characters, so that they may look equal. "(the end)"
+// replaces the line of a document that ends before it.
 func Stale(written, current string) string {
 	written = strings.ReplaceAll(written, "\r\n", "\n")
 	if written == current {
@@ -49,8 +51,9 @@ func Stale(written, current string) string {
 // maxShown is the maximum number of characters that a message quotes from a line.
 const maxShown = 100
 
-// shortened returns the line with an index for a message, on one line and cut after maxShown characters, which an
-// ellipsis marks. It returns "(the end)" if the text ends before the line.
+// shortened returns one of the lines of a text for a message. index is counted from 0. White space in the line is
+// collapsed as by oneLine, and a line of more than maxShown characters is cut and ends with an ellipsis. shortened
+// returns "(the end)" if the index is beyond the last line, or is that of an empty last line.
 func shortened(lines []string, index int) string {
 	if index >= len(lines) || index == len(lines)-1 && lines[index] == "" {
 		return "(the end)"
@@ -71,9 +74,10 @@ var (
 	markdownText string
 )
 
-// HTML returns the reference of a pak for its users as a self-contained HTML page: it loads no scripts, fonts or
-// images, and the images of services are embedded. Texts of the pak are escaped. The error is not nil if a template
-// fails; the text is then incomplete.
+// HTML returns the reference documentation of a pak for its users as a self-contained HTML page, which loads no
+// scripts, fonts or images. The image of a service is embedded if image_url is a data URL that dataImage accepts, and
+// left out otherwise. Texts of the pak are escaped. HTML returns an error if a template of this package is invalid or
+// fails; the text is then empty or incomplete.
 func HTML(pak *brokerpak.Pak) (string, error) {
 	functions := htmltemplate.FuncMap{
 		"flat": oneLine, "image": dataImage, "json": literal, "remarks": remarks, "sets": setsAll,
@@ -87,9 +91,9 @@ func HTML(pak *brokerpak.Pak) (string, error) {
 	return out.String(), err
 }
 
-// dataImage returns a data URL as a trusted URL, because html/template would reject it. It returns "" unless the URL
-// begins as one of a PNG, JPEG, GIF, WebP or SVG image in base64, which browsers show without running code. The data
-// itself is not checked.
+// dataImage returns a data URL unchanged as a trusted URL, because html/template would reject it as a string. It
+// returns "" unless the URL begins like "data:image/png;base64," with one of the kinds png, jpeg, gif, webp and
+// svg+xml, which browsers show in an img element without running code. The data after the comma is not checked.
 func dataImage(url string) htmltemplate.URL {
 	for _, kind := range []string{"png", "jpeg", "gif", "webp", "svg+xml"} {
 		if strings.HasPrefix(url, "data:image/"+kind+";base64,") {
@@ -99,8 +103,9 @@ func dataImage(url string) htmltemplate.URL {
 	return ""
 }
 
-// Markdown returns the reference of a pak for its users in GitHub Flavored Markdown. Texts of the pak are escaped. It
-// returns an error if a template of this package fails; the text is then incomplete.
+// Markdown returns the reference documentation of a pak for its users in GitHub Flavored Markdown, which ends with one
+// line break. Texts of the pak are escaped. It returns an error if a template of this package is invalid or fails; the
+// text is then incomplete and must not be used.
 func Markdown(pak *brokerpak.Pak) (string, error) {
 	functions := template.FuncMap{
 		"angled": angled, "code": codeSpan, "codes": codes, "description": description, "escape": escape,
@@ -114,8 +119,10 @@ func Markdown(pak *brokerpak.Pak) (string, error) {
 	return strings.TrimRight(out.String(), "\n") + "\n", err
 }
 
-// execute parses a text template and writes the result of its execution with the fields to w. It returns an error if
-// the template is invalid or fails, or if w cannot be written. A part of the result may be written then.
+// execute parses text, the source of a text/template, executes it with fields as its data (the dot), and writes the
+// result to w. functions are the functions that the template can call in addition to the predefined ones; nil means
+// none. It returns an error if the template is invalid, if its execution fails, for example because a function returns
+// an error, or if w returns one. After an error, w may have received a part of the result.
 func execute(w io.Writer, text string, functions template.FuncMap, fields any) error {
 	parsed, err := template.New("").Funcs(functions).Parse(text)
 	if err != nil {
@@ -124,9 +131,10 @@ func execute(w io.Writer, text string, functions template.FuncMap, fields any) e
 	return parsed.Execute(w, fields)
 }
 
-// description returns the description of a parameter as Markdown for a cell of a table: whether it is required, its
-// text, its notes and the values of its enum, but not its type and default. Bars are not escaped. The result may be
-// empty.
+// description returns the Markdown for the description cell of a parameter in a table: "**Required.**" if it is
+// required, its description, its notes and the values of its enum, separated by <br>. Its type and its default have
+// cells of their own and are left out. Bars are not escaped; the template does that. The result is "" if the parameter
+// has none of these.
 func description(p parameter) string {
 	var parts []string
 	if p.Required {
@@ -148,7 +156,8 @@ func description(p parameter) string {
 	return strings.Join(parts, "<br>")
 }
 
-// fence returns a fenced block of shell code. The fence is longer than any in the code.
+// fence returns a block of shell code as a fenced code block of Markdown with the language sh, which ends with a line
+// break. The fence has at least three backticks, and more than any run of backticks in the code.
 func fence(block string) string {
 	marks := "```"
 	for strings.Contains(block, marks) {
@@ -157,10 +166,11 @@ func fence(block string) string {
 	return marks + "sh\n" + block + "\n" + marks + "\n"
 }
 
-// codes returns texts as code spans, separated by commas.
+// codes returns each text as a Markdown code span, separated by ", ". The result is "" for an empty list.
 func codes(all []string) string { return strings.Join(value.Convert(all, codeSpan), ", ") }
 
-// spans returns a line as Markdown, with its code as code spans and all other text as it is.
+// spans returns a line as Markdown: its spans of code as code spans, and all other spans without escapes, because these
+// are constants of this package. The result is "" for an empty line.
 func spans(l line) string {
 	var out strings.Builder
 	for _, s := range l {
@@ -173,7 +183,9 @@ func spans(l line) string {
 	return out.String()
 }
 
-// codeSpan returns a text on one line as a code span. The delimiters are longer than any in the text.
+// codeSpan returns a text as a Markdown code span. White space in the text is collapsed and unprintable characters are
+// removed, as by oneLine. The delimiters have more backticks than any run in the text. Blanks surround a text that is
+// empty or that begins or ends with a backtick. Bars are not escaped.
 func codeSpan(literal string) string {
 	literal = oneLine(literal)
 	marks := "`"
@@ -193,13 +205,18 @@ var (
 	leading = regexp.MustCompile(`^([0-9]*)([-+=]|[.)]( |$))`)
 )
 
-// escape returns a text as a paragraph of Markdown on one line, with all special characters escaped except the bars
-// that separate the cells of tables.
+// escape returns a text on one line, as by oneLine, so that Markdown shows it literally as a paragraph or a part of
+// one. Backslashes precede all characters with a special meaning, also those of HTML, and a character at the beginning
+// of the text that would begin a list, a heading or a thematic break. Bars, which separate the cells of tables, are not
+// escaped. The result for "" is "".
 func escape(words string) string {
 	return leading.ReplaceAllString(markup.ReplaceAllString(oneLine(words), `\$0`), `$1\$2`)
 }
 
-// angled returns a URL that can be written between angle brackets.
+// angled returns a URL in the form in which it can be written between the angle brackets of a Markdown link, <URL>. The
+// result does not include these brackets. Angle brackets, backslashes and white space within the URL are
+// percent-encoded; a run of white space becomes one %20. White space at the ends and unprintable characters are
+// removed. angled does not check that the text is a URL, and returns "" for "".
 func angled(url string) string {
 	return strings.NewReplacer("<", "%3C", ">", "%3E", " ", "%20", `\`, "%5C").Replace(oneLine(url))
 }

@@ -14,8 +14,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// An Info is a summary of a pak. The lists of an Info from NewInfo are never nil, so that empty lists are not null in
-// JSON.
+// An Info is a summary of the content of a pak: the data of its manifest, its services with their plans, and the files
+// of a pak file. It is encoded as JSON or written by WriteText. In an Info from NewInfo, lists and maps are never nil,
+// so that JSON has [] and {} instead of null.
 type Info struct {
 	Format    int               `json:"format"` // the version of the format of the pak
 	Name      string            `json:"name"`
@@ -30,7 +31,8 @@ type Info struct {
 	Contents []InfoFile `json:"contents"`
 }
 
-// An InfoService is a service and its plans.
+// An InfoService is the part of an Info about one service: its id, name and description, and its plans in the order of
+// the definition. The list of plans is empty if the operator defines the plans.
 type InfoService struct {
 	ID          string     `json:"id"`
 	Name        string     `json:"name"`
@@ -38,23 +40,25 @@ type InfoService struct {
 	Plans       []InfoPlan `json:"plans"`
 }
 
-// An InfoPlan is a plan of a service.
+// An InfoPlan is the part of an InfoService about one plan: its id, name and description, as the definition contains
+// them.
 type InfoPlan struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
 	Description string `json:"description"`
 }
 
-// An InfoFile is a file in a pak file. Name is its slash-separated path, and Size its uncompressed size in bytes. Mode
-// has the form of fs.FileMode.String.
+// An InfoFile is one file in a pak file (a zip). Name is its slash-separated path in the zip, and Size its uncompressed
+// size in bytes. Mode has the form of fs.FileMode.String, such as "-rwxr-xr-x". Directories are not listed.
 type InfoFile struct {
 	Mode string `json:"mode"`
 	Size int64  `json:"size"`
 	Name string `json:"name"`
 }
 
-// NewInfo returns the summary of a pak. The error is not nil only if the index of a pak file cannot be read; Contents
-// is incomplete then.
+// NewInfo returns the summary of a pak, which must be open. The error is not nil only if the index of a pak file (a
+// zip) cannot be read; Contents is incomplete then, and the other fields are set. For a pak directory, Contents is
+// empty and the error is always nil.
 func NewInfo(pak *brokerpak.Pak) (Info, error) {
 	manifest := pak.Manifest
 	info := Info{
@@ -94,8 +98,9 @@ func NewInfo(pak *brokerpak.Pak) (Info, error) {
 //go:embed info.txt.tmpl
 var infoText string
 
-// WriteText writes the summary as aligned tables of plain text. An empty cell is written as a hyphen. The error is not
-// nil if the template or writing to w fails; a part may be written then.
+// WriteText writes the summary as plain text, as tables with aligned columns. An empty cell is written as a hyphen, and
+// each cell is on one line. The tables of parameters and of contents are left out if they have no rows. WriteText
+// returns an error if w does, or if the template fails; a part of the text may have been written then.
 func (i Info) WriteText(w io.Writer) error {
 	functions := template.FuncMap{
 		"join": strings.Join,

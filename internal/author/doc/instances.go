@@ -13,19 +13,24 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// A sharedLink is a link that a job of an instance group shares with other deployments. The Director reports the
-// addresses of such links only.
+// A sharedLink is a BOSH link that a job of an instance group shares with other deployments (provides: {LINK: {shared:
+// true}}). Name is the name of the link, and Group that of the instance group; both may be placeholders in an address.
+// The Director reports addresses of shared links only.
 type sharedLink struct{ Name, Group string }
 
-// An address is an entry of binding_with_dns of a plan. Note is a comment on it, or "".
+// An address is an entry of binding_with_dns of a plan: the broker sends the address of the entry's shared link to the
+// adapter with each bind. Name is the name that bind expressions use for it. Note is the text of a comment on the
+// entry, without "#", or "" for no comment.
 type address struct {
 	Name string
 	Link sharedLink
 	Note string
 }
 
-// DNS returns the entries of binding_with_dns that the binds of a plan need, in the order of their names. An entry has
-// the link that jobs of the plan share if there is exactly one; otherwise it has placeholders, and its note says why.
+// DNS returns the entries of binding_with_dns for a plan: one for each name in c.Addresses, in their order. If the jobs
+// in the plan's manifest share exactly one link (see sharedLinks), every entry has this link. Otherwise the entries
+// have placeholders, and their notes say that no link is shared or list the shared links. The result is nil if
+// c.Addresses is empty, because bind expressions name no addresses, even if they read all addresses.
 func (c catalog) DNS(plan brokerpak.Plan) []address {
 	var entries []address
 	links := sharedLinks(c.Service, plan)
@@ -47,9 +52,11 @@ func (c catalog) DNS(plan brokerpak.Plan) []address {
 	return entries
 }
 
-// sharedLinks returns the links that jobs share in the manifest of an instance whose user sets no parameters, sorted.
-// It returns nil if there are none, or if the manifest template is not YAML. An ops file that cannot be applied is
-// ignored, because package lint reports it.
+// sharedLinks returns the links that jobs of instance groups share in the manifest of an instance of the plan whose
+// user sets no parameters, sorted by the names of the links and then of the groups. A link with an alias (`as`) has the
+// alias as its name. The manifest is the template, changed by the ops files of vars.OpsOfPlan; an ops file that is
+// invalid or cannot be applied is skipped, because package lint reports it. sharedLinks returns nil if no link is
+// shared, if the service has no provision.bosh section, or if the manifest template is not valid YAML.
 func sharedLinks(service *brokerpak.Service, plan brokerpak.Plan) []sharedLink {
 	if service.Provision.Bosh == nil {
 		return nil
@@ -89,15 +96,20 @@ func sharedLinks(service *brokerpak.Service, plan brokerpak.Plan) []sharedLink {
 }
 
 // A disk describes the persistent disk of an instance group in a plan. Omitted means that the group needs none. Check
-// is the condition of the definition that concerns the disk, or "".
+// is the text of the definition's condition that calls plan.has_disk for the group, or "" without one. The zero value
+// means that the definition does not decide whether the group needs a disk, so that the operator must.
 type disk struct {
 	Omitted bool
 	Check   string
 }
 
-// Disk returns the disk of an instance group, according to the checks of the definition that call plan.has_disk. A
-// group needs no disk if checks concern only the disks of other groups. If there is no such check, or if a call
-// computes its argument, the operator must decide, and the result is the zero value.
+// Disk returns the disk of the instance group with a name, according to the calls of plan.has_disk("GROUP") in the
+// checks of the definition, in their order. The service must have a provision.bosh section. There are these cases:
+//   - A call for this group comes before any call with a computed argument: Check is the text of the first check with
+//     such a call.
+//   - A call with a computed argument comes before any call for this group, or there is no call: the result is the zero
+//     value, so that the operator must decide.
+//   - All calls concern other groups: the group needs no disk, and Omitted is true.
 func (c catalog) Disk(group string) disk {
 	var need disk
 	for _, check := range c.Provision.Bosh.Checks {
@@ -119,10 +131,11 @@ func (c catalog) Disk(group string) disk {
 	return need
 }
 
-// addresses returns the sorted names, without duplicates, that binding_with_dns must contain because bind expressions
-// use them: those of bosh.address("NAME") and bosh.dns["NAME"]. If the argument of bosh.address is computed, the name
-// is a placeholder. all is true if an expression reads bosh.dns as a whole or with a computed key, so that the operator
-// may add more names.
+// addresses returns the names that binding_with_dns must contain because expressions of the bind action, or of outputs
+// in provision.bosh, use them: those of bosh.address("NAME") and bosh.dns["NAME"] or bosh.dns.NAME. The names are
+// sorted and without duplicates; nil means none. If the argument of bosh.address is computed, the name is the
+// placeholder REPLACE_ME_name. all is true if an expression reads bosh.dns as a whole or with a computed key, so that
+// the operator may add more names.
 func addresses(service *brokerpak.Service) (names []string, all bool) {
 	for _, template := range service.BindExpressions() {
 		for _, call := range template.Calls() {

@@ -11,19 +11,26 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Create returns the parameters of requests to create and update an instance, with notes on the values that plans set;
-// see inputs.
+// Create returns descriptions of the parameters that users may set when they create or update an instance: the user
+// inputs of the provision action, in the order of the definition. Each has a note for every plan that sets the input in
+// its properties or provision overrides; see inputs. It returns nil if an instance takes no parameters.
 func (s service) Create() []parameter { return s.inputs(s.Provision, sets) }
 
-// Binding returns the parameters of requests to create a binding, with notes on the values that plans set; see inputs.
+// Binding returns descriptions of the parameters that users may set when they create a binding: the user inputs of the
+// bind action, in the order of the definition. Each has a note for every plan whose bind overrides set the input; see
+// inputs. It returns nil if a binding takes no parameters.
 func (s service) Binding() []parameter {
 	return s.inputs(s.Bind, func(plan brokerpak.Plan) map[string]any { return plan.BindOverrides })
 }
 
-// inputs returns a description of each user input of an action, in the order of the definition. Plan inputs are not
-// included. fixedBy returns the values that a plan sets, by name of the input: the description gets a note for each
-// plan of the service that sets the input. The note calls the value a default if plan_defaults of the action contains
-// the input. An input that the action computes is not described as required.
+// inputs returns a description of each user input of an action, in the order of the definition, or nil if it has none.
+// Plan inputs are not included. fixedBy returns the values that a plan sets, by name of the input.
+//
+// A description is that of describe with additional notes. It gets a note with the value for each plan of the pak that
+// sets the input. In the provision action, the note calls the value a default if the key plan_defaults of
+// provision.bosh contains the input, so that users may change it. Other notes say that an input cannot be changed after
+// the creation, or that it represents all undeclared parameters. An input that the action also computes is not
+// described as required.
 func (s service) inputs(action brokerpak.Action, fixedBy func(brokerpak.Plan) map[string]any) []parameter {
 	var all []parameter
 	for _, input := range action.UserInputs {
@@ -49,12 +56,13 @@ func (s service) inputs(action brokerpak.Action, fixedBy func(brokerpak.Plan) ma
 	return all
 }
 
-// isComputed reports whether an action computes the input with a name.
+// isComputed reports whether an action has a computed input with this name.
 func isComputed(action brokerpak.Action, name string) bool {
 	return slices.ContainsFunc(action.ComputedInputs, func(c brokerpak.Variable) bool { return c.Name == name })
 }
 
-// describe returns the description of an input or output. An input with a default is not required.
+// describe returns the description of an input or output from its declaration: its name, its type in words, its text,
+// its default, its enum, and its constraints as notes. An input with a default is not required.
 func describe(v brokerpak.Variable) parameter {
 	p := parameter{
 		Name: v.Name, Type: typeOf(v), Description: v.Details, Default: defaultOf(v), Notes: constraints(v.Constraints),
@@ -64,7 +72,8 @@ func describe(v brokerpak.Variable) parameter {
 	return p
 }
 
-// typeOf returns the types of an input or output in words, "any" without a type.
+// typeOf returns the types of an input or output in words, such as "string", "integer or string" or "string or null". A
+// declaration without a type is "any", or "any or null".
 func typeOf(v brokerpak.Variable) string {
 	name := cmp.Or(v.Type, strings.Join(v.Types, " or "), "any")
 	if v.Nullable {
@@ -73,8 +82,8 @@ func typeOf(v brokerpak.Variable) string {
 	return name
 }
 
-// defaultOf returns the default of an input: a value, or the expression that computes it. It returns nil without a
-// default.
+// defaultOf returns the default of an input as a line: a constant as JSON, or "computed: " and the expression that
+// computes it, both as code. It returns nil if the declaration has no default.
 func defaultOf(v brokerpak.Variable) line {
 	switch {
 	case v.DefaultExpr != nil && !v.DefaultExpr.IsLiteral():
@@ -86,8 +95,11 @@ func defaultOf(v brokerpak.Variable) line {
 	}
 }
 
-// constant returns the constant default of an input, converted to the type of the input. If that is not possible, it
-// returns the default as the definition contains it.
+// constant returns the default of an input, whose declaration must have one that is not computed. A string without
+// expressions ${...}, or with a single one that is a constant string, is evaluated, which replaces $$ by a dollar sign,
+// and converted to the type of the input: "5" becomes 5 for an integer. If that fails or results in null, constant
+// returns the string as the definition contains it. It returns any other default, and a string that is not a valid
+// expression, unchanged.
 func constant(v brokerpak.Variable) any {
 	if item, err := v.ConstantDefault(); item != nil && err == nil {
 		return item
@@ -95,11 +107,13 @@ func constant(v brokerpak.Variable) any {
 	return v.Default
 }
 
-// literal returns a value as JSON on one line.
+// literal returns a value as JSON on one line, with the keys of maps sorted. It returns "null" for a value that JSON
+// cannot represent, such as NaN.
 func literal(v any) string { return string(value.MustJSON(v)) }
 
-// Imports returns the parameters by which a user imports existing resources into a new instance. They are neither
-// required nor have defaults.
+// Imports returns descriptions of the parameters that a user sets to import existing resources when an instance is
+// created, in the order of the definition. They are neither required nor have defaults or notes. The result is nil if
+// the service imports no resources.
 func (s service) Imports() []parameter {
 	var described []parameter
 	for _, input := range s.Provision.ImportInputs {
@@ -109,8 +123,10 @@ func (s service) Imports() []parameter {
 	return described
 }
 
-// PlanProperties returns the inputs that plans set, for operators. An input of both actions is contained once, as the
-// provision action declares it. Default is never set, because defaults of plan inputs have no effect.
+// PlanProperties returns descriptions of the plan inputs, which operators set in the properties of plans: those of the
+// provision action, then those of the bind action, in the order of the definition. An input of both actions is
+// contained once, as the provision action declares it. Default is never set, because defaults of plan inputs have no
+// effect, and Required is that of the declaration. The result is nil if the service has no plan inputs.
 func (s service) PlanProperties() []parameter {
 	var all []parameter
 	for _, input := range slices.Concat(s.Provision.PlanInputs, s.Bind.PlanInputs) {
@@ -123,17 +139,23 @@ func (s service) PlanProperties() []parameter {
 	return all
 }
 
-// Credentials returns the credentials of a binding, which are outputs of the bind action and of the instance; see
-// outputs.
+// Credentials returns descriptions of the credentials in the response to a bind request: the outputs of the bind
+// action, then those of the instance that the bind action does not declare. The outputs that Fields returns are left
+// out. The result is empty or nil if a binding has no credentials.
 func (s service) Credentials() []parameter { return s.outputs(false) }
 
-// Fields returns the fields of a bind response that are not credentials, such as syslog_drain_url; see outputs.
+// Fields returns descriptions of the outputs that are fields of their own in the response to a bind request and not
+// credentials: syslog_drain_url, route_service_url and backup_agent_url, if the service declares them. The result is
+// empty or nil if it declares none.
 func (s service) Fields() []parameter { return s.outputs(true) }
 
-// outputs returns the outputs that a bind response contains: those of the bind action, in the order of the definition,
-// and those of the instance whose names the bind action does not have, sorted by name. If fields is true, the result
-// contains only the outputs that are fields of the response: syslog_drain_url, route_service_url and backup_agent_url.
-// If fields is false, it contains all others, which are credentials. Required and Default are not set.
+// outputs returns descriptions of the outputs that a bind response contains: those of the bind action, in the order of
+// the definition, and then those of the instance whose names the bind action does not declare, sorted by name. The
+// latter are the declared outputs of the provision action, those of provision.bosh, and the output `status` if the
+// provision template has it. If fields is true, the result contains only the outputs that are fields of the response:
+// syslog_drain_url, route_service_url and backup_agent_url. If fields is false, it contains all others, which are
+// credentials. Required and Default are never set. Errors in the template are ignored. The result is empty or nil if no
+// output remains.
 func (s service) outputs(fields bool) []parameter {
 	instance := map[string]parameter{}
 	if s.Provision.Bosh != nil {
@@ -167,8 +189,12 @@ func (s service) outputs(fields bool) []parameter {
 	return all
 }
 
-// constraints returns the constraints of an input in words, a line for each. Unknown keywords are listed with their
-// values, and examples come last. keywords is not modified; the result is nil if it is empty.
+// constraints returns the constraints of an input in words, as one line for each, but only one for a minimum with its
+// maximum, such as "1 to 5.". keywords contains JSON Schema keywords with their values, and is not modified. A boolean
+// exclusiveMinimum or exclusiveMaximum, as in draft 4, gets no line: true makes the minimum or maximum exclusive, and
+// false has no effect. Keywords that this function does not describe follow with their values, such as format and
+// "email", and the examples come last; a value of examples that is not a list is left out. The result is nil if
+// keywords is empty or nil.
 func constraints(keywords map[string]any) []line {
 	rest := maps.Clone(keywords)
 	pop := func(key string) any {
@@ -218,7 +244,7 @@ func constraints(keywords map[string]any) []line {
 	return notes
 }
 
-// plain returns a string as it is, such as a pattern, and any other value as JSON.
+// plain returns a string unchanged and without quotes, such as a pattern, and any other value as JSON.
 func plain(v any) string {
 	if words, ok := v.(string); ok {
 		return words
@@ -226,9 +252,10 @@ func plain(v any) string {
 	return literal(v)
 }
 
-// limits returns a minimum and a maximum in words, as one line. An argument that is nil means that there is no such
-// limit; the result is nil if both are nil. unit is the noun of the things that are counted, in the singular, or "" for
-// limits of a number itself. Equal limits of a count become "Exactly N".
+// limits returns a minimum and a maximum in words, as one line, such as "At least 1 character." or "1 to 5.". An
+// argument that is nil means that the limit does not exist; the result is nil if both are nil. unit is the noun, in the
+// singular, for the elements that are counted, such as "character", or "" for limits of a number itself. Equal limits
+// of a count become "Exactly 3 items.".
 func limits(least, most any, unit string) []line {
 	words := func(limit any) string {
 		switch {

@@ -7,7 +7,8 @@ import (
 	"service-adapter/internal/engine/opentofu"
 )
 
-// defects warns about each bundled OpenTofu whose version has a known defect, at the position of the version.
+// defects adds a warning to l.diags for each known defect, as opentofu.Defects lists them, of each OpenTofu version
+// that the pak bundles. The position is that of the value of the key version in terraform_binaries of manifest.yml.
 func (l *linter) defects() {
 	for _, binary := range l.pak.Manifest.Binaries {
 		for _, defect := range opentofu.Defects() {
@@ -20,8 +21,10 @@ func (l *linter) defects() {
 	}
 }
 
-// manifestPositions returns the positions of the values in manifest.yml. The index is empty if the file cannot be read
-// or is not a YAML mapping, which is reported elsewhere; positions in it are then those of the entries.
+// manifestPositions parses the pak's manifest.yml and returns the positions of its keys and values. The index is empty,
+// but never nil, if the file cannot be read or is not a YAML mapping, which other checks report. The methods value and
+// key of an empty index return the position that is passed to them, such as that of an entry of terraform_binaries,
+// unchanged.
 func (l *linter) manifestPositions() *positionIndex {
 	const name = "manifest.yml"
 	text, _ := fs.ReadFile(l.pak.Files(), name)

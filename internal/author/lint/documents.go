@@ -16,16 +16,22 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// A templateDocument is a parsed BOSH template: the manifest template or an ops file. root is never nil; a template
-// that cannot be parsed is not represented.
+// A templateDocument is a parsed YAML text of provision.bosh: the manifest template, an ops file or a BOSH config. root
+// is its root node, which is never nil, because a text that is not valid YAML has no templateDocument. In root, aliases
+// and merge keys are resolved.
 type templateDocument struct {
 	brokerpak.Document
 	root *yaml.Node
 }
 
-// documents checks the BOSH templates without rendering them, adds the findings to c.diags and the files to c.files,
-// and sets c.documentTrees to the templates that are valid YAML. It reports whether the templates can be rendered: it
-// returns false if a text is missing or if a text has errors. The service must have a bosh section.
+// documents checks the BOSH templates of the service (the manifest template, the ops files and the BOSH configs)
+// without rendering them: their YAML, the references ((variable)) and the declared variables, and the findings of
+// planOwned and rotatedAuthorities. It adds the findings to c.diags and the files to c.files, and sets c.documentTrees
+// to the templates that are valid YAML.
+//
+// documents reports whether the templates can be rendered. The result is false if the text of a template is empty,
+// because its file is missing, which was reported before, or if a template has an error such as invalid YAML or an
+// invalid ((variable)). Warnings do not change the result. The service must have a bosh section.
 func (c *serviceCheck) documents() bool {
 	missing, faults := false, &diag.List{}
 	var documents []templateDocument
@@ -57,8 +63,12 @@ func (c *serviceCheck) documents() bool {
 // key.
 var ownedByPlan = regexp.MustCompile(`^/instance_groups/name=[^/]+/(instances|vm_type|vm_resources|azs)\??$`)
 
-// planOwned warns about keys of instance groups that templates set although the broker's plan replaces their values.
-// Ops files for the completed manifest may set these keys, because they are applied after the plan.
+// planOwned adds a warning to c.diags for each of the keys instances, vm_type, vm_resources and azs that a document
+// sets in an instance group, because the plan that the broker sends replaces their values. A manifest sets a key if an
+// entry of its list instance_groups has the key. An ops file sets it if an operation with a value has the path of the
+// key, such as /instance_groups/name=db/azs; the keys of a whole group that an operation adds, and paths with an index
+// instead of a name, are not reported. Ops files for the completed manifest may set these keys, because they are
+// applied after the plan.
 func (c *serviceCheck) planOwned(documents []templateDocument) {
 	warn := func(document templateDocument, node *yaml.Node, key string) {
 		c.diags.Warnf(document.At(node.Line, node.Column), "plan-owned",
@@ -90,9 +100,10 @@ func (c *serviceCheck) planOwned(documents []templateDocument) {
 	}
 }
 
-// declaredVariables returns the names of BOSH variables that the documents declare under `variables:`, including those
-// that ops files add. A name may be contained several times. It adds an error to faults for each name that is a key of
-// taken, because an input or a secret has it.
+// declaredVariables returns the names of the BOSH variables that the documents declare under `variables:`, including
+// those that ops files add, in the order of the documents. The result may contain a name several times, and is nil if
+// there are none. The keys of taken are the names of inputs, secrets and other values of the service; for each declared
+// name that is one of them, declaredVariables adds an error to faults.
 func declaredVariables(documents []templateDocument, taken map[string]string, faults *diag.List) (declared []string) {
 	for _, document := range documents {
 		for _, name := range document.declarations() {
@@ -107,8 +118,9 @@ func declaredVariables(documents []templateDocument, taken map[string]string, fa
 	return declared
 }
 
-// declarations yields the variables that the document declares under `variables:`, including those that an ops file
-// adds: the mapping of each and the node of its name, in the order of the document.
+// declarations yields the BOSH variables that the document declares: the entries of the list `variables` of a manifest,
+// followed by those that the operations of an ops file add at a path that begins with /variables. Each pair is the
+// mapping of a variable and the node of the value of its key name. Entries without a name are left out.
 func (d templateDocument) declarations() iter.Seq2[*yaml.Node, *yaml.Node] {
 	var added []*yaml.Node
 	if _, list := yamltree.Get(d.root, "variables"); list != nil {
@@ -130,9 +142,10 @@ func (d templateDocument) declarations() iter.Seq2[*yaml.Node, *yaml.Node] {
 	}
 }
 
-// rotatedAuthorities warns about references to the certificate of an authority, ((CA.certificate)), if a variable of
-// the documents is a certificate that the authority signs. The key "ca" of that variable contains all authorities that
-// are trusted during a rotation.
+// rotatedAuthorities adds a warning to c.diags for each reference ((CA.certificate)) in the documents, if a variable of
+// the documents names CA as its authority in options.ca. During a rotation, CA.certificate is only one of the trusted
+// authorities. The warning recommends ((VARIABLE.ca)), which contains all of them, for the first VARIABLE that names
+// CA.
 func (c *serviceCheck) rotatedAuthorities(documents []templateDocument) {
 	signed := map[string]string{} // the first variable that an authority signs, by the name of the authority
 	for _, document := range documents {
@@ -156,8 +169,9 @@ func (c *serviceCheck) rotatedAuthorities(documents []templateDocument) {
 	}
 }
 
-// eachReference calls visit for each ((variable)) in the scalars below a node of the document, with its scalar and its
-// offset in the value of the scalar.
+// eachReference calls visit for each reference such as ((name)) in the scalars at and below node, keys of mappings
+// included. The arguments of visit are the scalar's node, the offset in bytes of the reference in the scalar's value,
+// and the reference with its parentheses. node must not be nil.
 func (d templateDocument) eachReference(node *yaml.Node, visit func(node *yaml.Node, at int, reference string)) {
 	for _, child := range node.Content {
 		d.eachReference(child, visit)
@@ -170,9 +184,17 @@ func (d templateDocument) eachReference(node *yaml.Node, visit func(node *yaml.N
 	}
 }
 
-// variableTypes returns the variables that BOSH templates can use without declaring them: inputs, plan properties,
-// references, secrets and the outputs of the provision template. The value is the type of an input, or "" if the type
-// is not known or if several declarations of an input differ. The service must have a bosh section.
+// variableTypes returns the types of the variables that BOSH templates can use without declaring them, by name: the
+// plan inputs, user inputs and computed inputs of the provision action, the properties of the service's plans, the
+// references and secrets of the bosh section, and the outputs of the provision template. The service must have a bosh
+// section.
+//
+// The type of a name is, in the order of precedence:
+//   - "", if the name is that of a secret or output
+//   - "string", if it is that of a reference
+//   - the declared type of the input with this name, such as "boolean", or "" if the input declares no type or a list
+//     of types, or if several declarations differ
+//   - "", for any other property of a plan
 func (c *serviceCheck) variableTypes() map[string]string {
 	action := &c.service.Provision
 	names := typesOf(action, "", func(typ string, _ bool) string { return typ })
@@ -195,8 +217,10 @@ func (c *serviceCheck) variableTypes() map[string]string {
 	return names
 }
 
-// variables adds an error to faults for each invalid ((variable)) below a node of the document. See variableFault for
-// types and declared.
+// variables adds an error to faults, at the position of the reference, for each invalid reference such as ((name)) at
+// and below node: BOSH cannot interpolate it, its name is neither a key of types nor one of declared, or it inserts a
+// boolean, an object or an array into a text. types are the types of the service's own variables, as variableTypes
+// returns them, and declared the names of the declared BOSH variables.
 func (d templateDocument) variables(node *yaml.Node, types map[string]string, declared []string, faults *diag.List) {
 	d.eachReference(node, func(node *yaml.Node, at int, reference string) {
 		if text, hint, names := variableFault(reference, reference == node.Value, types, declared); text != "" {
@@ -205,17 +229,24 @@ func (d templateDocument) variables(node *yaml.Node, types map[string]string, de
 	})
 }
 
-// position returns the position in the file of a byte of a scalar's value.
+// position returns the position, in the file of the pak that contains the document, of a byte in the value of a scalar
+// node. offset is the index of the byte, from 0 to the length of the value. If positions in the value are not known,
+// for example in a folded scalar, position returns that of the scalar or of the document.
 func (d templateDocument) position(node *yaml.Node, offset int) diag.Pos {
 	at := brokerpak.Document(expr.SourceOf(node, "", strings.Split(d.Text, "\n"))).AtByte(offset)
 	return d.At(at.Line, at.Column)
 }
 
-// variableFault returns the reason why a reference such as "((name))" is invalid, as the end of a sentence that begins
-// with the reference. It is invalid if BOSH cannot interpolate it, if neither types nor declared contains its name, or
-// if an input that is a boolean, an object or an array is only a part of a text. text is "" if it is valid; an absolute
-// CredHub path is always valid. hint and names complete the sentence and may be empty. whole means that the value
-// consists of the reference alone. types are the results of variableTypes, and declared the declared BOSH variables.
+// variableFault returns the reason why a reference, such as "((name))" with its parentheses, is invalid, as the end of
+// a sentence that begins with the reference. whole means that the reference is the complete value and not a part of a
+// text. types are the results of variableTypes, and declared the names of the declared BOSH variables.
+//
+// A reference is invalid if BOSH cannot interpolate it because of its syntax (see vars.ReferenceName), or if its name
+// is neither a key of types nor one of declared. A reference without a key, as in ((name)), to a boolean, object or
+// array is also invalid if whole is false. An absolute CredHub path with valid syntax is always valid.
+//
+// text is "" if the reference is valid. If the name is unknown, names continues the sentence with the known names, of
+// which at most nine are listed, and hint with a similar name, if there is one. Both are "" in all other cases.
 func variableFault(
 	reference string, whole bool, types map[string]string, declared []string,
 ) (text string, hint diag.Hint, names string) {

@@ -11,9 +11,15 @@ import (
 // firstEphemeral is the first version of OpenTofu with ephemeral variables. Older ones reject a template that has one.
 const firstEphemeral = "1.11.0"
 
-// checkEphemeral adds findings about the ephemeral variables of a template, whose values are never stored: a warning
-// for each of their values that cannot be evaluated again when the resources are destroyed, because a user sends or the
-// adapter generates it, and an error if the OpenTofu of the pak does not support such variables.
+// checkEphemeral adds findings to c.diags about the ephemeral variables of the action's OpenTofu template, whose values
+// are never stored. If the OpenTofu that runs the pak's templates is older than 1.11.0 and therefore rejects such
+// variables, it adds one error.
+//
+// An input is ephemeral if it is such a variable, or if such a variable is computed from it and the template does not
+// use it as a variable itself; see brokerpak.Action.EphemeralInputs. checkEphemeral adds a warning for each ephemeral
+// user input, and one for each ephemeral user or computed input whose expression generates a new value, such as a
+// password, because these values are missing when the resources are changed or destroyed. module contains the parsed
+// template. Without ephemeral variables, checkEphemeral does nothing.
 func checkEphemeral(c *serviceCheck, action *brokerpak.Action, module *hclfile.Module) {
 	variables := module.EphemeralVariables()
 	if len(variables) == 0 {
@@ -42,9 +48,9 @@ func checkEphemeral(c *serviceCheck, action *brokerpak.Action, module *hclfile.M
 	}
 }
 
-// ephemeralReason returns the reason why the value of an ephemeral input is not stored, as a clause. variables are the
-// names of the variables that the template declares ephemeral. An input that is not among them counts as one from which
-// such a variable is computed.
+// ephemeralReason returns the reason why the value of an ephemeral input is not stored, as a clause for a message: "the
+// template declares the variable ephemeral" if variables contains the input, and else "an ephemeral variable of the
+// template is computed from it". variables are the names of the variables that the template declares ephemeral.
 func ephemeralReason(variables []string, input string) string {
 	if slices.Contains(variables, input) {
 		return "the template declares the variable ephemeral"

@@ -13,8 +13,12 @@ import (
 	"service-adapter/schemas"
 )
 
-// inputs checks the constraints and enums of plan inputs and user inputs and the defaults of both, and adds the
-// findings to c.diags. An invalid constraint is an error for a user input and a warning for a plan input.
+// inputs checks the plan inputs and user inputs of both actions and adds the findings to c.diags. An invalid constraint
+// is an error for a user input and a warning for a plan input, whose constraints other brokers ignore. If user inputs
+// of provision have invalid constraints, the constraints of bind's user inputs are not checked. All other findings are
+// warnings: an enum value that the input never accepts, a constant default of a user input that it never accepts, and
+// any default of a plan input other than null. Invalid constraints of the additional input are not reported, and of
+// several inputs with the same name in a list, only those of the last are.
 func (c *serviceCheck) inputs() {
 	_, _, _, err := schemas.ForPlan(c.service, nil, schemas.Supplied{})
 	c.constraints(err, diag.Error)
@@ -33,8 +37,9 @@ func (c *serviceCheck) inputs() {
 	}
 }
 
-// constraints adds the findings about invalid constraints that err contains to c.diags, with the severity given and at
-// the position of the constraints instead of their own. It ignores any other error, and nil.
+// constraints adds the findings in err, which must concern invalid constraints of inputs, to c.diags. Each one gets the
+// severity of the argument and, instead of its own position, that of the key constraints of the input. An error that is
+// not a diag.Errors, and nil, are ignored.
 func (c *serviceCheck) constraints(err error, severity diag.Severity) {
 	var findings diag.Errors
 	if !errors.As(err, &findings) {
@@ -46,8 +51,9 @@ func (c *serviceCheck) constraints(err error, severity diag.Severity) {
 	}
 }
 
-// defaultValue warns about a constant default that cannot have the type of the input, or that would be rejected if a
-// request contained it. It does not check a default with variables or functions.
+// defaultValue adds a warning to c.diags if the input has a constant default that cannot be converted to the type of
+// the input, or that would be rejected if a request contained it. An input without a default, a default of null, and a
+// default with variables or functions are not checked.
 func (c *serviceCheck) defaultValue(input brokerpak.Variable) {
 	if !input.HasDefault {
 		return
@@ -66,8 +72,8 @@ func (c *serviceCheck) defaultValue(input brokerpak.Variable) {
 	}
 }
 
-// ignoredDefault warns about a default of a plan input. Brokers ignore it, because only the properties of plans set
-// plan inputs.
+// ignoredDefault adds a warning to c.diags if a plan input has a default. Brokers ignore such a default, because only
+// the properties of plans set plan inputs.
 func (c *serviceCheck) ignoredDefault(input brokerpak.Variable) {
 	if input.HasDefault {
 		c.diags.Warnf(c.positions.value(input.Pos, "default"), "default-value",
@@ -76,7 +82,8 @@ func (c *serviceCheck) ignoredDefault(input brokerpak.Variable) {
 	}
 }
 
-// enum warns about values of an enum that contradict the type or the constraints of the input.
+// enum adds a warning to c.diags for each value in the enum of the input that contradicts the input's type or
+// constraints, so that the input never accepts it. If the constraints are invalid, enum adds nothing; see violation.
 func (c *serviceCheck) enum(input brokerpak.Variable) {
 	without := input
 	without.Enum = nil
@@ -89,8 +96,11 @@ func (c *serviceCheck) enum(input brokerpak.Variable) {
 	}
 }
 
-// violation returns the reason why an input rejects a value, as a sentence with the given subject. It returns "" if
-// the input accepts the value, and if its constraints are invalid, which inputs reports.
+// violation returns the reason why an input does not accept the value item: a sentence without a period, or several
+// that are separated by semicolons. Each begins with subject, such as `the default of "size"`, or with a part of the
+// value, such as `field "max" of the default of "size"`. The result is "" if the input accepts the value, and if the
+// value cannot be checked, for example because the constraints of the input are invalid, which the method inputs
+// reports.
 func violation(input brokerpak.Variable, item any, subject string) string {
 	err := schemas.CheckValues([]brokerpak.Variable{input}, map[string]any{input.Name: item},
 		func(string) string { return subject })
@@ -101,8 +111,9 @@ func violation(input brokerpak.Variable, item any, subject string) string {
 	return rejected.Error()
 }
 
-// plans checks the properties of the plans against the inputs that they set, see property, and warns about required
-// plan inputs that a plan does not set.
+// plans checks each property of each plan (see the method property) and adds the findings to c.diags, with a warning
+// for each required plan input that is not a property of a plan, even if an override of the plan sets it, because the
+// operator must then set the property.
 func (c *serviceCheck) plans() {
 	for i := range c.service.Plans {
 		plan := &c.service.Plans[i]
@@ -119,9 +130,11 @@ func (c *serviceCheck) plans() {
 	}
 }
 
-// property reports a plan property whose value an input rejects, or which neither an input nor an expression uses.
-// These are warnings. It is an error if user inputs reject the value, because no instance of the plan could be created;
-// if the input is always computed, nothing is reported. The plan must have the property.
+// property checks the value of one property of a plan, whose name the plan must have, and adds the findings to c.diags.
+// It is a warning if a plan input of provision or bind rejects the value, and if neither an input of provision, a plan
+// input of bind nor an expression of the service uses the property. It is an error if a user input of provision rejects
+// the value, because an instance with this value could not be created, unless a computed input always overwrites that
+// value. A value that cannot be checked is not rejected; see violation.
 func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
 	item, pos := plan.Properties[name], c.positions.value(plan.Pos, "properties", name)
 	action, subject := &c.service.Provision, fmt.Sprintf("property %q of plan %q", name, plan.Name)
@@ -151,8 +164,9 @@ func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
 		name, plan.Name, diag.Suggest(name, action.InputNames()))
 }
 
-// reads reports whether an expression of the service reads the plan property with a name: by this name alone, by
-// plan.properties or request.plan_properties, or by reading all of these properties.
+// reads reports whether an expression of the service reads the plan property with this name. It does so by the name
+// alone, by a key of plan.properties or request.plan_properties, or by reading one of these two maps as a whole or with
+// a computed key.
 func (c *serviceCheck) reads(name string) bool {
 	for _, site := range c.sites() {
 		for _, reference := range site.References() {
@@ -169,8 +183,9 @@ func (c *serviceCheck) reads(name string) bool {
 	return false
 }
 
-// outputTypes warns about outputs of provision.bosh that are a boolean or a number as an input, and a text in the
-// credentials, because no output of provision declares their type.
+// outputTypes adds a warning to c.diags for each output of provision.bosh that consists of a single input of the type
+// boolean, integer or number, if provision.outputs does not declare the output. Without a declared type, the value
+// becomes a text in the credentials. A service without a bosh section is not checked.
 func (c *serviceCheck) outputTypes() {
 	action := &c.service.Provision
 	if action.Bosh == nil {
@@ -194,9 +209,11 @@ func (c *serviceCheck) outputTypes() {
 	}
 }
 
-// examples checks the examples of the service and adds the findings to c.diags: a warning for an example whose plan the
-// pak does not have, and the findings of parameters and missing for its parameters. An example without a known plan is
-// checked without plan properties.
+// examples checks the examples of the service and adds the findings to c.diags. It is a warning if no plan of the
+// service has the plan_id of an example as its id, unless the service has no plans at all. The parameters of each
+// example are checked by the methods parameters and missing; the latter is left out if constraints of inputs are
+// invalid. If plan_id is the name of a plan, the example is checked as one of that plan. An example whose plan does not
+// exist is checked as one of a plan without properties.
 func (c *serviceCheck) examples() {
 	ids := value.Convert(c.service.Plans, func(plan brokerpak.Plan) string { return plan.ID })
 	for _, example := range c.service.Examples {
@@ -222,10 +239,11 @@ func (c *serviceCheck) examples() {
 	}
 }
 
-// missing adds an error to c.diags for each required parameter that an example does not contain. key is the key of the
-// example with the parameters, and schema the JSON Schema of the request. If unknownPlan is true, the pak does not
-// contain the plan of the example. The finding is then only a warning, because the operator may declare the plan with a
-// value for the parameter.
+// missing adds an error to c.diags for each parameter that schema, the JSON Schema for the parameters of a request,
+// requires and that the parameters of an example lack; a parameter with the value null is not missing. key is the key
+// of the example that contains these parameters: "provision_params" or "bind_params". If unknownPlan is true, the pak
+// does not contain the plan of the example, and the findings are only warnings, because the operator may declare the
+// plan with a value for the parameter.
 func (c *serviceCheck) missing(
 	example brokerpak.Example, unknownPlan bool, key string, schema, parameters map[string]any,
 ) {
@@ -244,9 +262,12 @@ func (c *serviceCheck) missing(
 	}
 }
 
-// parameters warns about parameters of an example that the adapter would reject; missing reports those that the example
-// lacks. key is the key of the example with the parameters, and action the action that they are for. properties are
-// those of the example's plan, and nil for a binding.
+// parameters adds warnings to c.diags about parameters of an example that the adapter would reject: one warning about
+// all parameters that the action does not support or the plan owns, of which it may name only the first ones, or else a
+// warning for each value that its user input does not accept. Null values are not checked; required parameters that are
+// absent are reported by missing. key is the key of the example that contains the parameters, "provision_params" or
+// "bind_params", and action the action that receives them. properties are those of the example's plan, and nil for a
+// binding.
 func (c *serviceCheck) parameters(
 	example brokerpak.Example, key string, action *brokerpak.Action, properties, parameters map[string]any,
 ) {

@@ -16,10 +16,12 @@ var (
 	checksum  = regexp.MustCompile(`[?&]checksum=[^&]`)
 )
 
-// pins reports the defects of the lock, and warns about entries of terraform_binaries that neither the lock nor a
-// checksum in the url_template pins. Without a lock, files of the pak's own source need no pin, because they are not
-// downloaded. With a lock, each entry must be in it, because `pak build` requires that. A built pak is not checked,
-// because nothing is fetched for it.
+// pins adds an error to l.diags for each defect of the pak's lock file, or one error if the file cannot be read. In a
+// pak directory without binaries, it also adds a warning for each entry of terraform_binaries whose content is not
+// pinned for all platforms. If the pak has a lock, each entry must be in it. Without a lock, only an entry whose
+// url_template is missing, or an HTTP URL without the parameter checksum, is reported, because files of the pak's own
+// source are not downloaded. A pak file, a directory that already has binaries, and a pak whose lock is invalid or
+// cannot be read get no such warnings.
 func (l *linter) pins() {
 	lock, err := l.pak.Lock()
 	var defects diag.Errors

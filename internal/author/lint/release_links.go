@@ -14,31 +14,38 @@ import (
 // blocked is the value by which a manifest refuses a consumed link. The broker cannot read it for a provided one.
 const blocked = "nil"
 
-// A provider is a link that a deployment offers to the jobs and variables that consume links.
+// A provider is a BOSH link that a deployment offers to the jobs and variables that consume links. It has a name, by
+// which the manifest refers to the link, a type, and a text, which denotes the link in messages.
 type provider struct {
 	name string // the name by which the manifest refers to it
 	typ  string
 	text string // the provider in messages
 }
 
-// A consumer is a job or a variable that needs a link.
+// A consumer is the need for one BOSH link: one link that a job or a variable of a manifest consumes from its
+// deployment. It has the type that a provider must have and, if explicit is true, the name, because the manifest
+// mentions the link. optional means that the job works without the link. The other fields serve messages: the path of
+// the link in the manifest, the text that denotes the consumer, and the key that chooses the provider.
 type consumer struct {
 	// path leads to the key of the manifest that declares the link, or to the consumer if there is none.
 	path []string
 	text string // the consumer and its link in messages
-	typ  string
-	// explicit means that the manifest chooses the link by its name.
+	typ  string // the type of the link, which the provider must have
+	// explicit means that the manifest mentions the link under consumes, so that the provider must have the name.
 	explicit bool
-	name     string
-	optional bool
+	name     string // the name of the link that the provider must have if explicit is true
+	optional bool   // the spec of the job declares the link optional
 	// key is the key that chooses the provider, for messages.
 	key string
 }
 
-// links reports links that the Director cannot resolve within the deployment, by its rules: a consumer that the
-// manifest does not mention takes the only provider of its type; one that it mentions takes the only provider of its
-// type and its name. Links of other deployments and links that the manifest describes itself are not checked. A job
-// without a spec has no links.
+// links reports errors for the links that the Director cannot resolve within the deployment. jobs are all jobs of the
+// deployment, including those that addons add to instance groups (see colocated). A job whose spec is nil is skipped.
+//
+// links applies the Director's rules: a consumer that the manifest does not mention takes the only provider of its
+// type, and one that it mentions takes the only provider of its type and its name. Links of other deployments and links
+// that the manifest describes itself are not checked. A missing provider is accepted for some consumers, and for all of
+// them if m.complete is false; see match. links also reports invalid settings of links; see provided and consumed.
 func (m *manifestCheck) links(jobs []*deployedJob) {
 	providers := m.diskLinks()
 	var consumers []consumer
@@ -54,8 +61,8 @@ func (m *manifestCheck) links(jobs []*deployedJob) {
 	}
 }
 
-// diskLinks returns the links of the type "disk" that BOSH provides for the persistent disks of instance groups, by the
-// names of the disks.
+// diskLinks returns the links of the type "disk" that BOSH provides for the entries of persistent_disks of all instance
+// groups. The name of each link is that of its disk. The result is nil if there are none.
 func (m *manifestCheck) diskLinks() []provider {
 	var all []provider
 	for _, group := range value.Mappings(m.get("instance_groups")) {
@@ -68,9 +75,15 @@ func (m *manifestCheck) diskLinks() []provider {
 	return all
 }
 
-// provided returns the links that a job provides, under the names that the manifest gives them. It reports errors:
-// names under provides that the job does not have, and custom providers with a name that the job has already or with
-// properties that it does not have. The job must have a spec.
+// provided returns the links that a job provides: those of its spec, followed by its custom providers. The name of each
+// is the one that the manifest sets for it by the key as under provides, or else its own. The result is nil if there
+// are none. The spec of the job must not be nil.
+//
+// provided reports these errors:
+//   - A name under provides is not that of a link of the job; see unknownLinks.
+//   - A custom provider has the name of another link of the job. It is left out of the result.
+//   - A custom provider publishes a property that neither the spec declares nor the manifest sets; see declares. The
+//     provider remains in the result.
 func (m *manifestCheck) provided(job *deployedJob) []provider {
 	settings, _ := job.manifest["provides"].(map[string]any)
 	links := slices.Clone(job.spec.Provides)
@@ -103,16 +116,19 @@ func (m *manifestCheck) provided(job *deployedJob) []provider {
 	return all
 }
 
-// declares reports whether the spec of a job declares a property or the manifest sets it, which is what the Director
-// requires of the properties of a link.
+// declares reports whether the spec of a job declares the property with this dotted name, or the properties that BOSH
+// uses for the job (see deployedJob.properties) have a value other than null for it. A variable such as ((tls)) at or
+// above the name counts as a value. The Director requires this of the properties that a custom provider publishes. The
+// spec of the job must not be nil.
 func declares(job *deployedJob, name string) bool {
 	_, exists := job.spec.Properties[name]
 	properties, _ := job.properties()
 	return exists || settingOf(properties, split(name)) != missing
 }
 
-// unknownLinks reports an error for each key of settings, which is the mapping under a key of a job, "provides" or
-// "consumes", that is not the name of one of its links.
+// unknownLinks reports an error for each key of settings that is not the name of one of links, because BOSH ignores it.
+// key is "provides" or "consumes", settings the mapping at that key of the job in the manifest, which may be nil, and
+// links are those that the job provides or consumes.
 func (m *manifestCheck) unknownLinks(job *deployedJob, key string, settings map[string]any, links []release.Link) {
 	names := value.Convert(links, func(link release.Link) string { return link.Name })
 	for _, name := range value.Keys(settings) {
@@ -124,9 +140,15 @@ func (m *manifestCheck) unknownLinks(job *deployedJob, key string, settings map[
 	}
 }
 
-// consumed returns the links that a job needs from its deployment, in the order of its spec, which it must have. Links
-// that the manifest refuses, describes itself or takes from another deployment are left out. consumed reports errors:
-// names under consumes that the job does not have, and links that are refused although they are not optional.
+// consumed returns the links that a job needs from its deployment, in the order of its spec, which must not be nil.
+// Left out are links that the manifest refuses by the value "nil", those that it describes itself (see isManual) and
+// those of other deployments (see isForeign). The result is nil if no links remain.
+//
+// A link is explicit if the manifest has its name under consumes, even with the value null. The provider must then have
+// the name in the key from of the link, of which only the part after the last dot counts, or else the name of the link.
+//
+// consumed reports errors: names under consumes that the job does not have, and links that are refused although they
+// are not optional. The latter are left out as well.
 func (m *manifestCheck) consumed(job *deployedJob) []consumer {
 	settings, _ := job.manifest["consumes"].(map[string]any)
 	m.unknownLinks(job, "consumes", settings, job.spec.Consumes)
@@ -158,8 +180,9 @@ func (m *manifestCheck) consumed(job *deployedJob) []consumer {
 	return all
 }
 
-// isManual reports whether the manifest describes the instances of a link itself, by one of the keys instances,
-// properties and address. setting is the value of the link under consumes, or nil.
+// isManual reports whether the manifest describes the instances of a consumed link itself, because setting contains one
+// of the keys instances, properties and address, even with the value null. setting is the mapping of the link under
+// consumes. It is nil if the manifest does not mention the link or has another value there; the result is false then.
 func isManual(setting map[string]any) bool {
 	for _, key := range []string{"instances", "properties", "address"} {
 		if _, exists := setting[key]; exists {
@@ -169,19 +192,23 @@ func isManual(setting map[string]any) bool {
 	return false
 }
 
-// isForeign reports whether a link is that of another deployment, which its key deployment names. setting is the value
-// of the link under consumes, or nil.
+// isForeign reports whether a consumed link is taken from another deployment, because setting contains a deployment
+// that is not null and differs from the name of the manifest. setting is the mapping of the link under consumes. It is
+// nil if the manifest does not mention the link or has another value there; the result is false then.
 func (m *manifestCheck) isForeign(setting map[string]any) bool {
 	deployment := setting["deployment"]
 	return deployment != nil && deployment != m.get("name")
 }
 
-// afterLastDot returns the part of a name after its last dot, which is the part that the Director compares. A name
-// without a dot is returned as it is.
+// afterLastDot returns the part of a link's name after its last dot, which is the part that the Director compares: "db"
+// for "deployment.db". A name without a dot is returned unchanged.
 func afterLastDot(name string) string { return name[strings.LastIndex(name, ".")+1:] }
 
-// consumedByVariables returns the links that the variables of the manifest consume, whose addresses become names in
-// certificates. A link without a type has the type "address", and one without the key from has its key as its name.
+// consumedByVariables returns the links that the variables of the manifest consume by their key consumes, whose
+// addresses become names in certificates. They are in the order of the variables and, for each variable, sorted by
+// their keys under consumes. A link without the key link_type has the type "address". The name that its provider must
+// have is the value of its key from or, without that, its key under consumes. All these links are explicit, and none is
+// optional. The result is nil if there are none.
 func (m *manifestCheck) consumedByVariables() []consumer {
 	var all []consumer
 	for _, variable := range value.Mappings(m.get("variables")) {
@@ -200,9 +227,12 @@ func (m *manifestCheck) consumedByVariables() []consumer {
 	return all
 }
 
-// match reports an error for a consumer for which there is not exactly one provider. It reports nothing if the name of
-// the link is a sample value. It tolerates a missing provider, but not several ones, if the provider may be that of a
-// job that no release has, or if the link is optional and the manifest does not mention it.
+// match reports an error unless exactly one of the providers satisfies a consumer. Such a provider has the consumer's
+// type and, if needed.explicit is true, its name. There are two exceptions:
+//   - match reports nothing if m.guessed is true and the template has a variable at needed.path, for example as the
+//     name of the link. The manifest contains a sample value there.
+//   - A missing provider is not an error if m.complete is false, because a job without a known spec may be the
+//     provider, or if the link is optional and not explicit. Several providers are an error nevertheless.
 func (m *manifestCheck) match(needed consumer, providers []provider) {
 	var ofType, matching []provider
 	for _, offered := range providers {
@@ -240,9 +270,15 @@ func (m *manifestCheck) match(needed consumer, providers []provider) {
 	}
 }
 
-// alternatives returns the end of a message about a provider that does not exist: the most similar name of a provider
-// of the same type, providers with the name and another type, and the names of all providers of the type. ofType are
-// those of the providers that have the type of the consumer. The result is "" if there is nothing to suggest.
+// alternatives returns the end of a message about a link that no provider offers. It consists of these parts, each of
+// which begins with "; " and is left out if there is no such provider:
+//   - the name of a provider of the same type that is most similar to the name that the consumer requires, if one is
+//     similar; see diag.Suggest
+//   - each provider with that required name, which has another type
+//   - the names of all providers of the type, at most nine of them
+//
+// The result is "" if all parts are left out. providers are all providers of the deployment, and ofType those of them
+// with the type of the consumer, none of which may have the required name.
 func alternatives(needed consumer, ofType, providers []provider) diag.Hint {
 	names := value.Convert(ofType, func(p provider) string { return p.name })
 	hint := diag.Suggest(needed.name, names)

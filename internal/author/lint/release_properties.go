@@ -10,18 +10,28 @@ import (
 	"service-adapter/internal/value"
 )
 
-// declared reports the properties of a job that its spec, which it must have, does not declare; see declaredBelow. The
-// properties of groups and of the whole manifest are not judged, because they are for all jobs.
+// declared reports errors for the properties that the manifest sets for a job itself and that contradict the job's
+// spec: undeclared names and wrong structures; see declaredBelow. The properties of instance groups, of addons and of
+// the whole manifest are not checked, because they are for all jobs. A value of the job's key properties that is not a
+// mapping is not reported. The spec of the job must not be nil.
 func (m *manifestCheck) declared(job *deployedJob) {
 	if properties, own := job.properties(); own {
 		m.declaredBelow(job, "", properties)
 	}
 }
 
-// declaredBelow reports errors about the keys of a mapping of properties, and of the mappings in it: keys that the
-// job's spec does not declare, keys with a dot, mappings where the default in the spec shows another type, and other
-// values where the spec declares properties below the key. prefix is the dotted name of the mapping, with a dot at its
-// end unless it is empty.
+// declaredBelow reports an error for each key of properties that contradicts the job's spec, which must not be nil.
+// properties is a mapping of properties in the manifest. prefix is the dotted name of that mapping with a dot at its
+// end, such as "tls.", or "" for all properties of the job. The errors are:
+//   - The key contains a dot.
+//   - The spec declares neither the property nor properties below it.
+//   - The spec declares the property with a default that shows another type than a mapping (see takesMapping), and no
+//     properties below it, and the value is a mapping.
+//   - The spec declares only properties below the key, and the value is neither a mapping nor null and contains no
+//     variable such as ((tls)).
+//
+// A mapping at a key below which the spec declares properties, but which is not a property itself, is checked in the
+// same way. The mapping that is the value of a declared property is not checked further.
 func (m *manifestCheck) declaredBelow(job *deployedJob, prefix string, properties map[string]any) {
 	for _, key := range value.Keys(properties) {
 		name, item := prefix+key, properties[key]
@@ -56,7 +66,8 @@ func (m *manifestCheck) declaredBelow(job *deployedJob, prefix string, propertie
 	}
 }
 
-// split returns the keys of a dotted name, which may end with a dot. The empty name has no keys.
+// split returns the keys of the dotted name of a property, such as "tls" and "cert" for "tls.cert". A dot at the end is
+// ignored. The result is nil for an empty name.
 func split(name string) []string {
 	if name = strings.TrimSuffix(name, "."); name == "" {
 		return nil
@@ -64,20 +75,21 @@ func split(name string) []string {
 	return strings.Split(name, ".")
 }
 
-// nested returns a dotted key as nested mappings, for messages.
+// nested returns a dotted key as nested mappings, for messages: "a: {b: …}" for "a.b".
 func nested(key string) string {
 	keys := strings.Split(key, ".")
 	return strings.Join(keys, ": {") + ": …" + strings.Repeat("}", len(keys)-1)
 }
 
-// declaresBelow reports whether a spec declares properties whose names begin with a name and a dot.
+// declaresBelow reports whether a spec declares properties whose names begin with name and a dot. A property with
+// exactly this name does not count.
 func declaresBelow(spec *release.Job, name string) bool {
 	return len(declaredNames(spec, name+".", 0)) > 0
 }
 
-// declaredNames returns the sorted names of declared properties that begin with a prefix, cut to their first keys. The
-// parameter keys is the number of keys that are kept; 0 stands for whole names. A name that several properties have
-// after the cut is contained once. The result is nil if there are no such properties.
+// declaredNames returns the names of the declared properties that begin with a prefix, such as "tls." or "" for all,
+// sorted and without duplicates. keys is the number of keys to which each name is cut: 1 shortens "tls.cert" to "tls".
+// 0 means that names are not cut. The result is nil if there are no such properties.
 func declaredNames(spec *release.Job, prefix string, keys int) []string {
 	var names []string
 	for name := range spec.Properties {
@@ -93,8 +105,9 @@ func declaredNames(spec *release.Job, prefix string, keys int) []string {
 	return slices.Compact(names)
 }
 
-// nearest returns the names of the declared properties below a prefix, or below the nearest ancestor that has some. The
-// names are cut to one key more than the prefix has. The result is nil if the spec declares no properties.
+// nearest returns the sorted names of the declared properties below a prefix or, if there are none, below its nearest
+// ancestor that has some. prefix is a dotted name with a dot at its end, or "". The names are cut to one key more than
+// that prefix or ancestor has. The result is nil if the spec declares no properties.
 func nearest(spec *release.Job, prefix string) []string {
 	names := declaredNames(spec, prefix, strings.Count(prefix, ".")+1)
 	for len(names) == 0 && prefix != "" {
@@ -107,9 +120,10 @@ func nearest(spec *release.Job, prefix string) []string {
 	return names
 }
 
-// takesMapping reports whether the value of a property may be a mapping. The type of a property is not declared, so
-// that only a default shows that it is something else. A property without a default, or with a mapping, null, "" or
-// false as its default, may be a mapping; "" and false often stand for "not set".
+// takesMapping reports whether the value of a property may be a mapping. BOSH specs declare no types, so that only a
+// default can show that it is something else. The result is true for a property without a default or with the default
+// null, "", false or a mapping, because "" and false often mean "not set", and false for any other default, such as a
+// number, true or a list.
 func takesMapping(property release.Property) bool {
 	switch item := property.Default.(type) {
 	case bool:
@@ -123,20 +137,27 @@ func takesMapping(property release.Property) bool {
 	}
 }
 
-// A setting is the value that a property of a job has in a manifest.
+// A setting classifies the value that a property of a job has in a manifest. It is missing, the zero value, if there is
+// no value or null; off for false; and on for any other value. It is hidden if the value is not known, because the
+// manifest has a text with a variable such as ((name)) at or above the property, or because the property is neither set
+// nor declared in the spec.
 type setting int
 
 const (
 	missing setting = iota // neither the manifest nor the spec gives a value
 	off                    // false
 	on                     // any other value
-	hidden                 // a variable, whose value is not known
+	hidden                 // a value that is not known, such as that of a variable
 )
 
-// setting returns the value of a property of a job: that in the manifest, or else the default in the spec. It is
-// missing if there is neither, and if the manifest sets a mapping above it that lacks the key, because this replaces
-// the whole default. A mapping that contains declared properties is on. A name that the spec does not declare, not even
-// as a part of a declared property, has the value hidden, because no manifest can set it.
+// setting classifies the value of the property of the job with a dotted name. The value is that in the properties that
+// BOSH uses for the job (see properties) or, if that is missing or null, the default in the spec. The spec of the job
+// must not be nil. If the manifest has no value, these cases are special:
+//   - If the spec declares properties below the name, the result is on, because the value is the mapping of these.
+//   - If the spec declares not the name but a property above it, such as tls for tls.cert, the default is the value
+//     within the default of that property. The result is missing if the manifest sets that property, which replaces its
+//     whole default.
+//   - If the spec declares neither the name nor a property above or below it, the result is hidden.
 func (j *deployedJob) setting(name string) setting {
 	properties, _ := j.properties()
 	if result := settingOf(properties, split(name)); result != missing {
@@ -157,9 +178,9 @@ func (j *deployedJob) setting(name string) setting {
 	return hidden
 }
 
-// settingOf returns the value of item at a path of keys. It is missing if a key does not exist, if a value above it is
-// not a mapping, or if it is null; hidden if a variable is at the path or above it; off if it is false; and on for any
-// other value. Without keys, the value is item itself.
+// settingOf returns the kind of the value at a path of keys below item. It is missing if a key does not exist, if a
+// value above it is not a mapping, or if the value is null; hidden if a text with a variable such as ((name)) is at the
+// path or above it; off if the value is false; and on for any other value. Without keys, the value is item itself.
 func settingOf(item any, keys []string) setting {
 	switch {
 	case item == nil:
@@ -182,9 +203,10 @@ func isText(item any) bool {
 	return ok
 }
 
-// unset warns about properties of a job that have no value although a template of the job reads them without a default.
-// A read that depends on conditions counts only if they are certainly true. Each property is reported once. The reads
-// of the job's spec are kept in m.reads.
+// unset reports a warning for each property that certainly has no value (see setting) although a template of the job
+// reads it without a default. A read counts only if its conditions are certainly true (see executes). Reads that may be
+// skipped for other reasons never count, because release.Job.Reads does not return them. Each property is reported
+// once, with the first read that counts. The spec of the job must not be nil; its reads are cached in m.reads.
 func (m *manifestCheck) unset(job *deployedJob) {
 	if _, exists := m.reads[job.spec]; !exists {
 		m.reads[job.spec] = job.spec.Reads()
@@ -205,7 +227,10 @@ func (m *manifestCheck) unset(job *deployedJob) {
 	}
 }
 
-// executes reports whether the conditions of a read are certainly true.
+// executes reports whether all conditions of a read are certainly true: each property of a condition has a value other
+// than false, in the manifest or as its default, or, if the condition is negated, is false or has no value. It returns
+// false if such a value is hidden (see setting), for example a variable, and true for a read without conditions. The
+// spec of the job must not be nil.
 func (j *deployedJob) executes(read release.Read) bool {
 	for _, condition := range read.Conditions {
 		wanted := []setting{on}

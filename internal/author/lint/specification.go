@@ -21,9 +21,11 @@ var namePattern = regexp.MustCompile(`^[a-zA-Z0-9.-]+$`)
 // root is the position of the whole definition in the methods of positionIndex.
 var root diag.Pos //nolint:gochecknoglobals // a constant
 
-// specification warns about violations of the brokerpak specification that other brokers do not check: missing
-// sections, plans, examples and plan properties, invalid names of plans, and the violations that variables and unique
-// report.
+// specification adds warnings to c.diags about violations of the brokerpak specification that other brokers do not
+// check: sections provision and bind that are missing or null, missing or empty plans and examples, plans without the
+// key properties, names of plans with other characters than letters, digits, periods and hyphens, and, in both
+// sections, the violations that variables reports for plan inputs, user inputs and outputs, and unique for computed
+// inputs.
 func (c *serviceCheck) specification() {
 	for _, section := range []string{"provision", "bind"} {
 		if node := c.positions.get(root, section); node == nil || node.ShortTag() == "!!null" {
@@ -51,9 +53,10 @@ func (c *serviceCheck) specification() {
 	}
 }
 
-// instances warns about a service whose instances the on-demand broker cannot create, because it has neither the key of
-// a bosh section nor one of a provision template. Other brokers support such a service: its bindings receive the inputs
-// of the instance. A definition that could not be parsed is not reported again.
+// instances adds a warning to c.diags about a service whose instances the on-demand broker cannot create, because its
+// section provision has neither the key bosh nor a key of an OpenTofu template, such as template_refs. Other brokers
+// support such a service: its bindings receive the inputs of the instance. A definition that could not be parsed, so
+// that its service has no name, is not reported.
 func (c *serviceCheck) instances() {
 	pos := c.service.Provision.Pos
 	if c.service.Name == "" {
@@ -72,8 +75,8 @@ func (c *serviceCheck) instances() {
 			"create instances of it", c.service.Name)
 }
 
-// nonEmpty warns about a top-level list of the definition that is missing, null or empty. key is the key of the list;
-// message is the text of the warning.
+// nonEmpty adds a warning to c.diags if a top-level list of the definition is missing, null or empty. key is the key of
+// the list, rule the rule of the warning, and message its text. A value of another type is not reported.
 func (c *serviceCheck) nonEmpty(key, rule, message string) {
 	switch node := c.positions.get(root, key); {
 	case node == nil:
@@ -83,8 +86,9 @@ func (c *serviceCheck) nonEmpty(key, rule, message string) {
 	}
 }
 
-// variables warns about inputs or outputs that violate the brokerpak specification: repeated names, missing types, null
-// defaults and unknown constraints. list is the path of the list in messages.
+// variables adds a warning to c.diags for each input or output that violates the brokerpak specification: it repeats a
+// name, has no key type, has the default null although it is neither required nor nullable, or has a constraint that
+// the specification does not contain. list is the path of the list in messages, such as "provision.user_inputs".
 func (c *serviceCheck) variables(list string, variables []brokerpak.Variable) {
 	c.unique(list, variables)
 	for _, variable := range variables {
@@ -113,7 +117,8 @@ var keywords = []string{ //nolint:gochecknoglobals // a constant table
 	"minItems", "minLength", "minProperties", "minimum", "multipleOf", "pattern", "propertyNames",
 }
 
-// unique warns about names that a list contains more than once. list is the path of the list in messages.
+// unique adds a warning to c.diags for each variable whose name an earlier one in the list has. Empty names are
+// ignored. list is the path of the list in messages, such as "bind.computed_inputs".
 func (c *serviceCheck) unique(list string, variables []brokerpak.Variable) {
 	seen := map[string]diag.Pos{}
 	for _, variable := range variables {
@@ -125,9 +130,13 @@ func (c *serviceCheck) unique(list string, variables []brokerpak.Variable) {
 	}
 }
 
-// image adds a finding if image_url is a data URL or a file of the pak, but not that of an image. A file that cannot be
-// read or is not an image is an error, and a data URL of something else a warning. In a pak file, every file URL is a
-// warning, because pak build replaces it. It does not check other URLs.
+// image checks the image_url of the service and adds at most one finding to c.diags:
+//   - A data URL is a warning if its media type does not begin with "image/", if it has no comma, or if its base64 data
+//     is invalid. The image itself is not checked.
+//   - In a pak directory, a file:// URL is an error if the file, whose path is relative to the root of the pak, cannot
+//     be read or is not a PNG, JPEG or SVG image.
+//   - In a pak file, every file:// URL is a warning, because pak build replaces it.
+//   - Any other URL, and a missing one, is not checked.
 func (c *serviceCheck) image() {
 	pos := c.positions.value(root, "image_url")
 	if data, ok := strings.CutPrefix(c.service.ImageURL, "data:"); ok {
@@ -168,9 +177,14 @@ const (
 	maxVcapServices = 131_072   // the size of an environment variable on Linux
 )
 
-// credentials warns about credentials that Cloud Foundry cannot pass to apps: outputs of the bind action and of
-// provision.bosh whose names Cloud Foundry cannot use as file names, and constant outputs of provision.bosh that are
-// too large together.
+// credentials adds warnings to c.diags about credentials that Cloud Foundry cannot pass to apps. An output of the bind
+// action or of provision.bosh gets one if its name cannot be a file name, because it is longer than 253 bytes or
+// contains other characters than a-z, 0-9, period, underscore and hyphen. An empty name is ignored.
+//
+// The constant texts among the outputs of provision.bosh get one warning, at the one whose output has the last name in
+// alphabetical order, if they together exceed the 131,072 bytes of an environment variable or the 1,000,000 bytes of
+// all files of a binding. Outputs of provision.bosh with values that are not texts, such as numbers and lists, are
+// neither checked nor counted.
 func (c *serviceCheck) credentials() {
 	checkName := func(pos diag.Pos, name string) {
 		if name != "" && (len(name) > maxFileName || !fileName.MatchString(name)) {

@@ -14,18 +14,24 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A usage knows which names the parts of a service use. It errs on the side of names that are used.
+// A usage contains the names that the expressions of an action use, and the texts of its OpenTofu templates and of the
+// expressions of its import parameters, in which inTemplates searches for a name. The name "" means that an expression
+// reads all plan properties. A usage may contain a name that these expressions do not use, and lacks none that they
+// use, except names that they compute, such as a computed argument of previous.parameter. References such as ((name))
+// in BOSH templates are not contained. The zero usage contains no names.
 type usage struct {
-	names     map[string]bool // what expressions refer to, and the constant arguments of their functions
-	templates []string        // the texts of OpenTofu templates
+	names     map[string]bool // the names that expressions refer to, and the constant arguments of their functions
+	templates []string        // the texts of OpenTofu templates and of the expressions of import parameters
 }
 
-// planProperties returns the names by which expressions read the properties of the plan.
+// planProperties returns the names of the variables by which expressions read all properties of the plan:
+// "plan.properties" and "request.plan_properties". The result is a new slice.
 func planProperties() []string { return []string{"plan.properties", "request.plan_properties"} }
 
-// usageOf returns the names that expressions use, and the texts in which names of inputs may be used: the OpenTofu
-// templates of an action and the expressions of its import parameters. expressions are those of the action. The name ""
-// means that an expression reads all plan properties.
+// usageOf returns the names that the expressions of an action use (variables, their dotted prefixes, keys of plan
+// properties, and constant arguments of functions) and the texts that may contain names of inputs: the OpenTofu
+// templates of the action and the expressions of its import parameters. expressions are all expressions of the action.
+// The name "" in the result means that an expression reads all plan properties.
 func usageOf(action *brokerpak.Action, expressions []brokerpak.Expression) usage {
 	u := usage{names: map[string]bool{}}
 	for _, template := range expressions {
@@ -56,8 +62,9 @@ func usageOf(action *brokerpak.Action, expressions []brokerpak.Expression) usage
 	return u
 }
 
-// inTemplates reports whether a template or the expression of an import parameter contains the name as a word. A text
-// that contains "terraform.tfvars", which is the file with all inputs, uses every name.
+// inTemplates reports whether an OpenTofu template, or the expression of an import parameter, contains name as a word.
+// If one of these texts contains "terraform.tfvars", which is the file with all inputs, the result is true for every
+// name.
 func (u usage) inTemplates(name string) bool {
 	word := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
 	return slices.ContainsFunc(u.templates, func(text string) bool {
@@ -65,9 +72,14 @@ func (u usage) inTemplates(name string) bool {
 	})
 }
 
-// checkUnused warns about inputs, secrets and BOSH variables that nothing in the service uses. A service without
-// instances, which only documents a service, and a bind action without a template are not checked. If the pak has
-// errors, checkUnused does nothing, because a part that cannot be read may use the names.
+// checkUnused adds a warning to c.diags for each plan input, user input, computed input, secret and BOSH variable that
+// no part of the service uses, with the exceptions of checkUnusedInputs, such as inputs whose details contain "changes
+// nothing", and of checkUnusedVariables. It does nothing if c.diags already contains an error, even about another part
+// of the pak, because a part that cannot be read may use the names.
+//
+// The inputs of provision are not checked if the service has neither a bosh section nor a provision template, because
+// it then only documents a service. The inputs of bind are checked only if bind has OpenTofu templates and no command,
+// because a command receives all inputs.
 func checkUnused(c *serviceCheck) {
 	if c.diags.HasErrors() {
 		return
@@ -95,9 +107,12 @@ func checkUnused(c *serviceCheck) {
 	}
 }
 
-// checkUnusedInputs warns about inputs of an action, whose name is "provision" or "bind", that are not used by
-// expressions, OpenTofu templates or BOSH templates. Inputs for imports, inputs that call assert, and inputs that
-// isIgnored accepts are not reported. Each name is reported once.
+// checkUnusedInputs adds a warning to c.diags for each plan input, user input and computed input of an action that
+// neither the expressions in used nor the action's OpenTofu templates nor its BOSH templates use. name is that of the
+// action: "provision" or "bind". Each name is reported once, and these inputs are not reported:
+//   - user inputs with the key tf_attribute, and inputs that tf_attribute_skip names
+//   - inputs whose default or value calls assert, and inputs that isIgnored accepts
+//   - all plan inputs, if an expression reads all plan properties
 func checkUnusedInputs(c *serviceCheck, name string, action *brokerpak.Action, used usage) {
 	imports := map[string]bool{}
 	for _, input := range action.UserInputs {
@@ -121,21 +136,24 @@ func checkUnusedInputs(c *serviceCheck, name string, action *brokerpak.Action, u
 	}
 }
 
-// isIgnored reports whether the details of an input contain "changes nothing", in upper or lower case. Such an input is
-// only accepted because another adapter had it.
+// isIgnored reports whether the details of an input contain "changes nothing", in upper or lower case. By this phrase,
+// authors mark an input that is only accepted because another adapter had it.
 func isIgnored(input brokerpak.Variable) bool {
 	return strings.Contains(strings.ToLower(input.Details), "changes nothing")
 }
 
-// asserts reports whether the expression of an input calls assert, so that the input may exist only for the check.
+// asserts reports whether the default or value of an input is an expression that calls assert, so that the input may
+// exist only for the check.
 func asserts(input brokerpak.Variable) bool {
 	return input.DefaultExpr != nil && slices.ContainsFunc(input.DefaultExpr.Calls(), func(call expr.Call) bool {
 		return call.Name == "assert"
 	})
 }
 
-// checkUnusedVariables warns about BOSH variables that the templates declare and that nothing refers to. A variable
-// with an absolute name is not reported, because other deployments may use it.
+// checkUnusedVariables adds a warning to c.diags for each BOSH variable that the BOSH templates declare but no
+// ((variable)), no expression and no other scalar with exactly its name refers to. used contains the names that
+// expressions use. A variable with an absolute name, such as "/ca", is not reported, because other deployments may use
+// it. Declarations in a template that is not valid YAML are ignored.
 func checkUnusedVariables(c *serviceCheck, bosh *brokerpak.Bosh, used usage) {
 	var documents []templateDocument
 	texts := map[string]int{} // how often each scalar occurs, such as the name of a CA in the options of a certificate
@@ -159,7 +177,8 @@ func checkUnusedVariables(c *serviceCheck, bosh *brokerpak.Bosh, used usage) {
 	}
 }
 
-// countTexts adds the number of times that each scalar occurs in a node and below it, keys included, to texts.
+// countTexts adds the number of times that each scalar occurs at and below a node, keys of mappings included, to texts.
+// The keys of texts are the values of the scalars. node and texts must not be nil.
 func countTexts(node *yaml.Node, texts map[string]int) {
 	if node.Kind == yaml.ScalarNode {
 		texts[node.Value]++
@@ -169,9 +188,11 @@ func countTexts(node *yaml.Node, texts map[string]int) {
 	}
 }
 
-// checkCommands warns about secrets among the inputs of an action whose values become a part of a command line:
-// sensitive variables of the template, values of secrets, and inputs with names such as password. module contains the
-// declarations of the action's templates.
+// checkCommands adds a warning to c.diags for each secret variable whose value becomes a part of a command line in the
+// action's OpenTofu templates, because all users of the machine can read it; see hclfile.Exposures. Values in the
+// environment of a command do not count. A variable is secret if the template declares it sensitive, if it is the input
+// with the value of a secret, or if its name suggests a secret, such as password. module contains the declarations of
+// the templates.
 func checkCommands(c *serviceCheck, action *brokerpak.Action, module *hclfile.Module) {
 	for _, exposed := range hclfile.Exposures(action.Templates) {
 		isValue := action.Bosh != nil && action.Bosh.SecretOf(exposed.Variable) != nil

@@ -17,16 +17,24 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// A directory is the source of a release. Symbolic links that lead outside of it cannot be opened.
+// A directory is a file system directory that contains the source of a release: its path, as the caller passed it, for
+// errors, and the files in it. Its methods take names of files relative to it, with slashes, such as
+// "config/final.yml". Symbolic links that lead outside of the directory cannot be opened. The zero value is not usable.
 type directory struct {
 	path  string
 	files fs.FS
 }
 
-// openDirectory reads the source of a release. Its version is that of the latest final release, or "". The jobs of the
-// result are not sorted. It returns an error if path cannot be opened, if config/final.yml, the directory jobs or a
-// job's spec is missing or invalid, if the index of final releases or a template cannot be read, if a limit is
-// exceeded, or if ctx ended.
+// openDirectory reads the source of a release from the directory at path. The version of the result is that of the
+// highest final release, or "" if the source has none. Its jobs are those of the directories in jobs, whose other
+// entries are ignored. They are not sorted, and two of them may have the same name. It is not an error if the index of
+// final releases or a template is missing.
+//
+// The result must not be used after an error. openDirectory returns an error in these cases:
+//   - The path or the directory jobs in it cannot be opened as a directory.
+//   - The file config/final.yml or a job's spec is missing or invalid.
+//   - The index of final releases is invalid, or it or a template exists but cannot be read.
+//   - A limit on sizes or on the number of jobs is exceeded, or ctx ended.
 func openDirectory(ctx context.Context, path string) (release *Release, err error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -66,13 +74,15 @@ func openDirectory(ctx context.Context, path string) (release *Release, err erro
 	return release, nil
 }
 
-// display returns the path of a file of the release for errors.
+// display returns the path of a file for errors: the path of the release's directory, as the caller passed it, joined
+// with name, which is relative to the directory.
 func (d directory) display(name string) string {
 	return filepath.Join(d.path, filepath.FromSlash(name))
 }
 
-// read returns the content of a regular file. It returns an error if there is none, or if it is larger than maxText.
-// The error wraps fs.ErrNotExist if the file does not exist.
+// read returns the content of a regular file. name is relative to the directory of the release, with slashes. read
+// returns an error, which contains the path, if the file does not exist, is not a regular file, cannot be read or is
+// larger than maxText (4 MiB). The error wraps fs.ErrNotExist if the file does not exist.
 func (d directory) read(name string) (string, error) {
 	info, err := fs.Stat(d.files, name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -89,8 +99,8 @@ func (d directory) read(name string) (string, error) {
 	return readText(d.display(name), file)
 }
 
-// withoutPath returns the cause of a file system error, for messages that contain the path already, and any other error
-// itself.
+// withoutPath returns the cause of a *fs.PathError in err, for messages that contain the path already. It returns any
+// other error, and nil, unchanged.
 func withoutPath(err error) error {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
@@ -99,8 +109,9 @@ func withoutPath(err error) error {
 	return err
 }
 
-// releaseName returns the name of the release, which config/final.yml has under name or final_name. It returns an error
-// if the file is missing or invalid, or has no name.
+// releaseName returns the name of the release: the value of name in config/final.yml or, if that is missing, null or
+// empty, of final_name. It returns an error if the file cannot be read, is not a YAML mapping or has neither value, or
+// if the value is not a scalar.
 func (d directory) releaseName() (string, error) {
 	const file = "config/final.yml"
 	text, err := d.read(file)
@@ -122,9 +133,10 @@ func (d directory) releaseName() (string, error) {
 	return "", fieldError(d.display(file), root, "name", "it must be set")
 }
 
-// latestVersion returns the highest version of the final releases in the index of the release, or "" if there is no
-// index or it lists none. It returns an error if the index cannot be read, is larger than maxText or is not a YAML
-// mapping. Versions that BOSH cannot compare are ignored. release is the name of the release.
+// latestVersion returns the highest version of the final releases in releases/NAME/index.yml, where NAME is the
+// argument release. It returns "" if the file does not exist, if it lists no version that BOSH can compare, or if NAME
+// cannot be part of a path. It returns an error if the file is not a regular file, cannot be read, is larger than
+// maxText (4 MiB) or is not a YAML mapping.
 func (d directory) latestVersion(release string) (string, error) {
 	file := path.Join("releases", release, "index.yml")
 	if !fs.ValidPath(file) {
@@ -161,10 +173,14 @@ func (d directory) latestVersion(release string) (string, error) {
 	}), nil
 }
 
-// job reads the spec and the templates of the job in a directory. A template that is missing or not a regular file is
-// left out. The sizes of the templates are subtracted from the budget, which is the number of bytes that the templates
-// of the release may still have. It returns an error if the spec is missing or invalid, if a template cannot be read or
-// is too large, or if the budget is exceeded.
+// job reads the spec, the templates and the monit file of a job. dir is the directory of the job relative to that of
+// the release, such as "jobs/redis". The name of the result is that in the spec, which need not be that of the
+// directory. A template or monit file is left out if it is missing, is not a regular file or has a path outside of the
+// release.
+//
+// The sizes of the templates and of the monit file are subtracted from *budget, the number of bytes that those of the
+// release may still have. job returns an empty Job and an error if the spec is missing or invalid, if a file cannot be
+// read or is larger than maxText (4 MiB), or if the budget is exceeded; *budget may then be reduced or negative.
 func (d directory) job(dir string, budget *int) (Job, error) {
 	file := dir + "/spec"
 	text, err := d.read(file)

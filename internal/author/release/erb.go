@@ -4,25 +4,34 @@ import (
 	"strings"
 )
 
-// A tokenKind is the kind of a token of Ruby.
+// A tokenKind is the kind of a token of Ruby code. The zero value is newline, the end of a statement. A word is an
+// identifier, a keyword, a variable or a number. A string, a regular expression or a command in backticks is a literal
+// or, if it contains interpolations, interpolated. A symbol is an operator or a bracket. Values that no rule depends
+// on, such as the Ruby symbol :name or the list %w(a b), are symbols with the text "v", and the key of a mapping or a
+// named argument is a symbol with the text ",".
 type tokenKind int
 
 const (
 	newline      tokenKind = iota // the end of a line, a semicolon, or the end of an ERB tag
 	word                          // an identifier, a keyword, a variable, a constant or a number
 	literal                       // a string without interpolation; the text is its value
-	interpolated                  // a string with interpolation; the tokens in it follow, each in parentheses
+	interpolated                  // a string with interpolations; the tokens of each one follow, in parentheses
 	symbol                        // an operator or a bracket, or a value that no rule depends on, with the text "v"
 )
 
-// A token is a token of the Ruby code in an ERB template.
+// A token is a token of the Ruby code in an ERB template, with its kind, its text and the number of its line in the
+// template, from 1. The text is that of the code, "v" or ","; see tokenKind. For strings it is the content without the
+// quotes and interpolations, in which escape sequences are not decoded, and for newlines "". The zero token is a
+// newline.
 type token struct {
 	kind tokenKind
 	text string
 	line int
 }
 
-// A lexer splits the Ruby code of a template into tokens. It knows the part of Ruby that templates use.
+// A lexer splits the Ruby code of one ERB tag, or of one interpolation, into tokens. Its method run needs only the code
+// and the number of its first line, and appends the tokens to the field tokens. A lexer knows the part of Ruby that
+// templates use, and sets unclear for any other construct, after which its tokens must not be used.
 type lexer struct {
 	code   string // the code of one ERB tag, or of one interpolation
 	offset int
@@ -32,9 +41,10 @@ type lexer struct {
 	unclear bool
 }
 
-// lexTemplate returns the tokens of the Ruby code in an ERB template, with a newline at the end of each tag. The second
-// result is false if a tag has no end, or if the code has a construct that the lexer does not know, such as a
-// here-document; the tokens must not be used then.
+// lexTemplate returns the tokens of the Ruby code in all tags of an ERB template, with a newline at the end of each
+// tag, and true. Text outside of tags, and comments in the code, result in no tokens, and a tag that is a comment (<%#)
+// only in the newline. The first result is nil if the template has no tags. The result is nil and false if a tag has no
+// end, or if the code has a construct that the lexer does not know, such as a here-document.
 func lexTemplate(template string) ([]token, bool) {
 	var tokens []token
 	line, rest := 1, template
@@ -70,15 +80,15 @@ func lexTemplate(template string) ([]token, bool) {
 	}
 }
 
-// emit appends a token at the current line.
+// emit appends a token with this kind and text, at the current line, to the tokens of the lexer.
 func (l *lexer) emit(kind tokenKind, text string) {
 	l.tokens = append(l.tokens, token{kind, text, l.line})
 }
 
-// rest returns the code that has not been read.
+// rest returns the code that the lexer has not read yet, or "" at the end.
 func (l *lexer) rest() string { return l.code[l.offset:] }
 
-// previous returns the last token, or a newline if there is none.
+// previous returns the last token that was appended, or a token of the kind newline if there is none.
 func (l *lexer) previous() token {
 	if len(l.tokens) == 0 {
 		return token{kind: newline}
@@ -86,7 +96,8 @@ func (l *lexer) previous() token {
 	return l.tokens[len(l.tokens)-1]
 }
 
-// run reads all code and sets tokens. It stops at the first construct that the lexer does not know, and sets unclear.
+// run reads all code and appends its tokens to l.tokens. It stops at the first construct that the lexer does not know,
+// and sets l.unclear.
 func (l *lexer) run() {
 	for l.offset < len(l.code) && !l.unclear {
 		l.next()
@@ -99,7 +110,11 @@ var operators = []string{ //nolint:gochecknoglobals // a constant table
 	"&&", "||", "&.", "::", "->", "===", "==", "!=", "=~", "!~", "=>", "<=>", "<=", ">=", "<<", ">>", "...", "..", "**",
 }
 
-// next reads one token, a comment or white space, and appends the token, if there is one. There must be code left.
+// next reads the next element of the code, appends its tokens, if any, to l.tokens, and moves l.offset and l.line
+// behind it. A word, a symbol, an operator, a bracket or a string is one token; the tokens of the interpolations of a
+// string follow it. A semicolon, or a line break that ends a statement, is a newline token (see endLine). Comments,
+// other line breaks and other white space have no tokens. next sets l.unclear at a construct that the lexer does not
+// know; the tokens must then not be used. It panics if no code is left.
 func (l *lexer) next() {
 	c := l.code[l.offset]
 	switch {
@@ -125,7 +140,9 @@ func (l *lexer) next() {
 	}
 }
 
-// skip reads white space that begins with the character c, a backslash that continues a line, or a comment.
+// skip reads, without appending a token, one character of white space, a backslash with the line break that follows it,
+// or a comment up to the end of its line. c is the next character of the code, with which this begins. A backslash
+// elsewhere is read alone.
 func (l *lexer) skip(c byte) {
 	end := strings.IndexByte(l.rest(), '\n')
 	switch {
@@ -140,8 +157,9 @@ func (l *lexer) skip(c byte) {
 	}
 }
 
-// endLine reads a line break or a semicolon, c, and appends a newline. It appends nothing for a line break that does
-// not end a statement: after an operator or an open bracket, or before a line that begins with a call of a method.
+// endLine reads c, a line break or a semicolon, which is the next character of the code, and appends a newline token.
+// It appends nothing for a line break that does not end a statement: after an operator, a comma or an open bracket, or
+// before a line that begins with a call of a method, such as `.each`. Blank lines in between do not matter.
 func (l *lexer) endLine(c byte) {
 	l.offset++
 	last := l.previous()
@@ -156,7 +174,8 @@ func (l *lexer) endLine(c byte) {
 	}
 }
 
-// valueStarts reports whether the next character begins a value, and is not an operator between two values.
+// valueStarts reports whether the next character, "/" or "%", begins a value such as /text/ or %w(a b), and is not an
+// operator between two values. It decides by the previous token and the white space around the character.
 func (l *lexer) valueStarts() bool {
 	switch last := l.previous(); last.kind {
 	case newline:
@@ -178,8 +197,10 @@ var keywords = map[string]bool{ //nolint:gochecknoglobals // a constant table
 	"or": true, "not": true, "return": true, "then": true, "else": true, "elsif": true, "do": true, "raise": true,
 }
 
-// percent reads a literal such as %w(a b) or %{text} and reports whether there is one; if not, it reads nothing. The
-// token of the literal is a symbol "v", because it need not be a string, or an interpolated string with its tokens.
+// percent reads a literal such as %w(a b) or %{text} at the next character, "%", and reports whether there is one; if
+// not, it reads nothing. It appends a symbol token with the text "v", because the literal need not be a string, or, for
+// a literal with interpolations, an interpolated token followed by the tokens of the interpolations. A literal without
+// an end sets l.unclear, and the result is true.
 func (l *lexer) percent() bool {
 	rest := l.rest()[1:]
 	kind := byte('Q')
@@ -203,9 +224,13 @@ func (l *lexer) percent() bool {
 	return true
 }
 
-// quoted reads a string up to its end character and appends it as a literal, or as an interpolated string with its
-// tokens; the code must be at its first character. open is the character that begins a nested pair, or 0. interpolates
-// means that the string may contain code in #{}. A string without an end makes the code unclear.
+// quoted reads a string up to and including its end character and appends it as a literal token or, if it contains
+// interpolations, as an interpolated token followed by the tokens of the interpolations. The text of the token lacks
+// the interpolations. With an escape sequence, which is not decoded, the text contains a backslash and is therefore not
+// the name of a property. For a string without an end, quoted reads all code, appends no token and sets l.unclear.
+//
+// The lexer must be at the first character after the opening one. open is the character that begins a nested pair, such
+// as "(", or 0 if pairs do not count. interpolates means that the string may contain code in #{}.
 func (l *lexer) quoted(open, end byte, interpolates bool) {
 	var text strings.Builder
 	line, depth := l.line, 0
@@ -241,8 +266,10 @@ func (l *lexer) quoted(open, end byte, interpolates bool) {
 	l.unclear = true // the string has no end in this tag
 }
 
-// interpolation reads the code in #{}, at which the code must be, and returns its tokens in parentheses. If it has no
-// end, the result is nil and the code is unclear.
+// interpolation reads the code in #{}, from the "#" at which the lexer must be up to and including the "}". It returns
+// the tokens of the code, preceded by a symbol token "(" and followed by a symbol token ")". If the code has no end,
+// the result is nil, l.unclear is set and all code is read. l.unclear is also set if the code in the braces has a
+// construct that the lexer does not know.
 func (l *lexer) interpolation() []token {
 	start := l.offset + len("#{")
 	depth := 0
@@ -266,9 +293,9 @@ func (l *lexer) interpolation() []token {
 	return nil
 }
 
-// word reads and appends an identifier, a keyword, a number or a variable. The key of a mapping, such as `name:`,
-// becomes a symbol ",". Keywords that end the code or define blocks for its beginning and end, such as __END__, make
-// the code unclear.
+// word reads an identifier, a keyword, a number or a variable at the next character, and appends it as a word token.
+// The key of a mapping or a named argument, such as `name:`, becomes a symbol token "," instead, unless it follows a
+// "?". The words __END__, BEGIN and END, which end the code or define blocks for its beginning and end, set l.unclear.
 func (l *lexer) word() {
 	start := l.offset
 	for l.offset < len(l.code) && strings.IndexByte("@$", l.code[l.offset]) >= 0 {
@@ -292,7 +319,9 @@ func (l *lexer) word() {
 	l.emit(word, text)
 }
 
-// operator reads and appends an operator or a bracket. A here-document makes the code unclear.
+// operator reads an operator or a bracket at the next character and appends it as a symbol token. Any character that
+// begins no longer operator is a token of its own. An operator << sets l.unclear if it may begin a here-document, such
+// as <<~TEXT: if "~", "-", a quote or an upper-case letter follows it directly.
 func (l *lexer) operator() {
 	rest := l.rest()
 	for _, operator := range operators {

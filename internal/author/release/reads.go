@@ -7,8 +7,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Read is a place in a template that fails if a property has no value: a call of p with the literal name of the
-// property and without a default.
+// A Read is one call of p in a template of a job, with the literal name of a property and without a default. Rendering
+// the template fails at the call if the property has no value. The Conditions of a Read must all be true for the call
+// to be executed; none means that it is always executed. In `p "x" + y`, the computed name counts as the literal "x".
 type Read struct {
 	// Property is the dotted name.
 	Property string
@@ -20,7 +21,10 @@ type Read struct {
 	Conditions []Condition
 }
 
-// A Condition is a branch of a template that depends on a boolean property alone, such as `if p("tls.enabled")`.
+// A Condition is the condition of a branch, or of a modifier behind a statement, if it consists only of the value of
+// one property, such as `if p("tls.enabled")`, or of its negation. The type of the property is not known: as in Ruby,
+// every value except false and null counts as true. Code that depends on any other condition has no Condition, and
+// Reads leaves out its calls.
 type Condition struct {
 	// Property is the dotted name.
 	Property string
@@ -28,11 +32,13 @@ type Condition struct {
 	Negated bool
 }
 
-// Reads returns the calls of p in all templates of the job that are certainly executed if their conditions are true,
-// sorted by template and line. Calls that may be skipped for other reasons are left out: those in blocks, such as that
-// of if_p, in methods, in branches with other conditions, and behind `&&`, `||` and `?`. So are calls with computed
-// names and all calls of a template with constructs of Ruby that Reads does not know. The result is nil if there are
-// none.
+// Reads returns the calls of p, without a default, in all templates of the job, sorted by template and line. Each call
+// is certainly executed if the Conditions of its Read are true. A property may be read several times. The result is nil
+// if there are no such calls. These calls are left out:
+//   - calls that may be skipped for other reasons: in blocks, such as that of if_p, in methods, in branches whose
+//     condition is not a Condition, and behind `&&`, `||` and `?`
+//   - calls with computed names
+//   - all calls of a template with constructs of Ruby that Reads does not know, or with blocks that do not match
 func (j *Job) Reads() []Read {
 	var all []Read
 	for _, template := range value.Keys(j.Templates) {
@@ -49,7 +55,10 @@ func (j *Job) Reads() []Read {
 	return all
 }
 
-// A block is an open bracket, or a construct of Ruby that ends with `end`.
+// A block is an open bracket of a template, or an open construct of Ruby that ends with `end`. It records whether its
+// code may be skipped for an unknown reason (uncertain), and otherwise the Condition under which its code is executed,
+// if any. It also records the state of the statement in it that is being read, in the fields head, hazard and
+// statement. The zero block is the outermost one, which is the whole template.
 type block struct {
 	// open is the keyword or the bracket. The outermost block has "".
 	open string
@@ -65,7 +74,9 @@ type block struct {
 	statement int
 }
 
-// A reader finds the calls of p in the tokens of a template.
+// A reader finds the calls of p in the tokens of one template, whose name becomes the Template of each Read. Its method
+// run needs only tokens and template. It keeps the stack of open blocks, from the outermost to the innermost, and
+// collects the calls in reads.
 type reader struct {
 	tokens   []token
 	template string
@@ -74,10 +85,12 @@ type reader struct {
 	reads    []Read
 }
 
-// top returns the innermost open block.
+// top returns the innermost open block, which the caller may modify. At least the outermost block must exist, as it
+// does after run has begun.
 func (r *reader) top() *block { return &r.blocks[len(r.blocks)-1] }
 
-// token returns the token at a distance from the present one, or a newline outside of the template.
+// token returns the token at a distance from the current one: 0 is the current token, 1 the next and -1 the previous
+// one. Outside of the template, it returns a token of the kind newline.
 func (r *reader) token(distance int) token {
 	if at := r.offset + distance; at >= 0 && at < len(r.tokens) {
 		return r.tokens[at]
@@ -85,8 +98,9 @@ func (r *reader) token(distance int) token {
 	return token{kind: newline}
 }
 
-// run reads all tokens and sets reads. It returns false if the blocks of the template do not match, so that the reads
-// must not be used.
+// run reads all tokens of the template and sets r.reads to the calls of p that are certainly executed under their
+// Conditions, in the order of the template; see call. It returns false if the blocks of the template do not match, for
+// example because one is not closed; r.reads must not be used then.
 func (r *reader) run() bool {
 	r.blocks = []block{{}}
 	for ; r.offset < len(r.tokens); r.offset++ {
@@ -107,21 +121,25 @@ func (r *reader) run() bool {
 	return len(r.blocks) == 1
 }
 
-// endStatement ends a statement and the head of a block. Inside of parentheses and lists, a newline has no meaning.
+// endStatement ends the current statement in the innermost block, and the head of that block, such as the condition of
+// an `if`: the code that follows is not skipped by an operator such as `&&` before it, and belongs to the block. It
+// does nothing if the innermost block is a parenthesis or a list, in which a newline does not end a statement.
 func (r *reader) endStatement() {
 	if top := r.top(); top.open != "(" && top.open != "[" {
 		top.head, top.hazard, top.statement = false, false, len(r.reads)
 	}
 }
 
-// push opens a block inside of the innermost one, at the current number of calls.
+// push opens the block added inside of the innermost one. Its field statement is set to the current number of calls.
 func (r *reader) push(added block) {
 	added.statement = len(r.reads)
 	r.blocks = append(r.blocks, added)
 }
 
-// symbol handles an operator or a bracket: it opens and closes blocks, and marks the rest of a statement that an
-// operator such as `&&` may skip. It returns false if a bracket closes another block than that of its kind.
+// symbol handles the current token if it is an operator or a bracket with this text. An open bracket opens a block,
+// which is uncertain if a brace begins a code block and not a mapping, and a closing one closes it. An operator that
+// may skip the rest of the statement, such as `&&`, marks this in the innermost block. Other operators have no effect.
+// symbol returns false, and closes nothing, if a closing bracket does not match the innermost block.
 func (r *reader) symbol(text string) bool {
 	switch text {
 	case "(", "[":
@@ -142,9 +160,18 @@ func (r *reader) symbol(text string) bool {
 	return true
 }
 
-// word handles a keyword or the name of a method: it opens, branches and closes blocks and adds calls of p. Other words
-// have no effect. It returns false if `end` or the keyword of a branch, such as `else` or `rescue`, does not belong to
-// a block.
+// word handles the current token if it is a word with this text. Names of methods behind a dot, and words that are not
+// in this list, have no effect:
+//   - A keyword such as `if`, `do` or `def` opens a block, `else` and the like begin another branch, and `end` closes a
+//     block.
+//   - An `if`, `unless` or other keyword behind a statement changes the calls of this statement in r.reads; see
+//     conditional.
+//   - `then`, and the `do` of a loop, end the head of a block; `and` and `or` mark the rest of a statement, which they
+//     may skip.
+//   - A keyword such as `return` makes blocks uncertain; see leave.
+//   - `p` adds a call to r.reads; see call.
+//
+// word returns false if `end` or the keyword of a branch, such as `else` or `rescue`, does not belong to a block.
 func (r *reader) word(text string) bool {
 	last := r.token(-1)
 	if last.kind == symbol && (last.text == "." || last.text == "&." || last.text == "::") {
@@ -181,9 +208,10 @@ func (r *reader) word(text string) bool {
 	return true
 }
 
-// conditional handles the keywords if, unless, while, until and rescue. A keyword that begins a statement or a value
-// opens a block, or another branch for `rescue`. Any other keyword modifies the statement before it; see modify.
-// conditional returns false if `rescue` does not belong to a block.
+// conditional handles the current token, one of the keywords if, unless, while, until and rescue. If it begins a
+// statement or a value, it opens a block, or another branch of the innermost block for `rescue`. Otherwise it modifies
+// the statement before it; see modify. conditional returns false if a `rescue` that begins a statement does not belong
+// to a block.
 func (r *reader) conditional(keyword string) bool {
 	var condition *Condition
 	if keyword == "if" || keyword == "unless" {
@@ -202,8 +230,8 @@ func (r *reader) conditional(keyword string) bool {
 	return true
 }
 
-// startsStatement reports whether the present keyword begins a statement or a value, and does not modify the statement
-// before it.
+// startsStatement reports whether the current token, a keyword such as `if`, begins a statement or a value. If it
+// returns false, the keyword modifies the statement before it, as in `p("x") if y`.
 func (r *reader) startsStatement() bool {
 	last := r.token(-1)
 	switch last.kind {
@@ -218,9 +246,9 @@ func (r *reader) startsStatement() bool {
 	}
 }
 
-// simpleCondition returns the condition behind the present keyword if it is the value of a property, such as
+// simpleCondition returns the condition behind the current keyword if it consists of the value of one property, such as
 // `p("tls.enabled")` or `!p("tls.enabled")`, and nil for any other condition. negated means that the keyword itself
-// negates it, as `unless` does.
+// negates the condition, as `unless` does; together with `!` or `not`, the result is not negated.
 func (r *reader) simpleCondition(negated bool) *Condition {
 	at := 1
 	if t := r.token(at); t.kind == symbol && t.text == "!" || t.kind == word && t.text == "not" {
@@ -234,8 +262,10 @@ func (r *reader) simpleCondition(negated bool) *Condition {
 	return &Condition{Property: name, Negated: negated}
 }
 
-// property returns the name of the property in a call of p without a default that begins at a distance from the present
-// token, and the number of its tokens. The name is "" if there is no such call with a literal name.
+// property examines the call of p that begins at a distance from the current token, where 0 is that token. It returns
+// the literal name of the property and the number of tokens of the call: 2 for `p "x"` and 4 for `p("x")`. It returns
+// "" and 0 if no such call begins there, if the name is computed, or if the call has a default. A call without
+// parentheses is not recognised as computed if an operator follows a literal, as in `p "x" + y`; its name is "x".
 func (r *reader) property(at int) (name string, length int) {
 	if t := r.token(at); t.kind != word || t.text != "p" {
 		return "", 0
@@ -250,8 +280,10 @@ func (r *reader) property(at int) (name string, length int) {
 	}
 }
 
-// call adds the present call of p to reads if it has a literal name and no default, and if it is certainly executed
-// under conditions.
+// call adds the call of p at the current token to r.reads, with the conditions of all blocks around it. A block whose
+// head contains the call, such as an `if` with the call in its condition, is not around the call. call adds nothing if
+// the name is computed or the call has a default (see property), if the token defines a method p, or if the call may be
+// skipped for a reason that is not a Condition.
 func (r *reader) call() {
 	name, _ := r.property(0)
 	if name == "" || r.token(-1).text == "def" {
@@ -275,8 +307,9 @@ func (r *reader) call() {
 	r.reads = append(r.reads, read)
 }
 
-// modify applies a condition behind a statement, such as `if p("tls.enabled")`, to the calls of the statement in
-// r.reads. If the condition is nil, because it is not simple, it removes these calls.
+// modify applies a modifier that follows a statement, such as `if p("tls.enabled")`, to the calls of this statement in
+// r.reads, by adding its condition to their conditions. condition is nil if the modifier is not an `if` or `unless`
+// with the value of a single property, so also for `while`, `until` and `rescue`; modify then removes these calls.
 func (r *reader) modify(condition *Condition) {
 	top := r.top()
 	if condition == nil {
@@ -288,9 +321,10 @@ func (r *reader) modify(condition *Condition) {
 	}
 }
 
-// branch begins another branch of the innermost block. An `else` negates the condition of the block, if it has one; any
-// other branch makes the block uncertain. branch returns false if there is no block that can have branches, and true
-// for the `in` of a loop, which begins none.
+// branch begins another branch of the innermost block at a keyword such as "else", "elsif" or "rescue", and ends the
+// current statement. An `else` negates the condition of the block, if it has one; any other branch, and an `else`
+// without a condition, makes the block uncertain. branch returns false, without an effect, if the innermost block is a
+// bracket or the whole template. It returns true without an effect for the "in" of a loop, which begins no branch.
 func (r *reader) branch(keyword string) bool {
 	top := r.top()
 	if keyword == "in" && top.head { // of a loop
@@ -308,7 +342,8 @@ func (r *reader) branch(keyword string) bool {
 	return true
 }
 
-// end closes a block. It returns false if the innermost block is a bracket or there is none.
+// end closes the innermost block at the keyword `end`. It returns false, and closes nothing, if the innermost block is
+// a bracket or the whole template.
 func (r *reader) end() bool {
 	if top := r.top(); top.open == "" || strings.Contains("([{", top.open) {
 		return false
@@ -317,8 +352,9 @@ func (r *reader) end() bool {
 	return true
 }
 
-// leave handles a statement that leaves a block, a method or the template. The rest of all blocks up to the innermost
-// loop, method or code block may be skipped, and becomes uncertain.
+// leave handles a keyword such as `return` or `next`, by which the code leaves a block, a method or the template. The
+// code behind it may be skipped, so that leave marks all open blocks as uncertain, from the innermost one out to the
+// nearest loop, method or code block, or to the whole template if there is none.
 func (r *reader) leave() {
 	for i := len(r.blocks) - 1; i >= 0; i-- {
 		r.blocks[i].uncertain, r.blocks[i].condition = true, nil

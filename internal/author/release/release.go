@@ -25,7 +25,7 @@ const (
 	maxTarball   = 64 << 30  // bytes of an unpacked release, with the compiled packages that are skipped
 )
 
-// A Release is the part of a BOSH release that manifests refer to.
+// A Release is the part of a BOSH release that manifests refer to: its name, its version and its jobs.
 type Release struct {
 	// Name is never empty.
 	Name string
@@ -35,7 +35,8 @@ type Release struct {
 	Jobs []Job
 }
 
-// Job returns the job with a name, or nil if the release does not have it.
+// Job returns the job of the release with this name, or nil if the release does not have it. The result points into
+// r.Jobs, which must be sorted by name, as Open returns them.
 func (r *Release) Job(name string) *Job {
 	index, ok := slices.BinarySearchFunc(r.Jobs, name, func(job Job, name string) int {
 		return strings.Compare(job.Name, name)
@@ -46,7 +47,7 @@ func (r *Release) Job(name string) *Job {
 	return &r.Jobs[index]
 }
 
-// A Job is a job of a release, as its spec declares it.
+// A Job is a job of a release: the properties and links that its spec declares, and the texts of its templates.
 type Job struct {
 	// Name is never empty.
 	Name string
@@ -62,7 +63,8 @@ type Job struct {
 	Templates map[string]string
 }
 
-// A Property is the declaration of a property of a job.
+// A Property is the declaration of a property of a job in its spec: its description, default, example and type. A
+// default of null counts as none. The zero Property is declared without any of these.
 type Property struct {
 	// Description is the text of the spec, which may have several lines, or "".
 	Description string
@@ -77,7 +79,8 @@ type Property struct {
 	Type string
 }
 
-// A Link is a link that a job provides or consumes.
+// A Link is a BOSH link that a job provides or consumes, as its spec declares it: the name, the type, whether a
+// consumer works without it, and the names of the properties that a provider publishes.
 type Link struct {
 	Name string
 	Type string
@@ -88,10 +91,14 @@ type Link struct {
 }
 
 // Open reads the release at path: a tarball that was compressed with gzip, or a directory with the source of a release,
-// with the directory jobs and the file config/final.yml. A directory has the version of its latest final release.
-// version is the version of a release that has none itself, and may be "". Open returns an error if the release cannot
-// be read, exceeds a limit, has a spec that a Director rejects, or has two jobs with the same name, and if ctx ended.
-// It does not check packages.
+// which contains the directory jobs and the file config/final.yml. The version of a directory is that of its highest
+// final release. The argument version, which may be "", is the version of a release that has none itself. The jobs of
+// the result are sorted by name. Open does not check packages, and templates that are missing are not an error.
+//
+// Open returns a nil release and an error in these cases:
+//   - The path does not exist, cannot be read, or is neither a release tarball nor such a directory.
+//   - A file of the release that Open reads is invalid, for example a spec that a Director rejects.
+//   - A limit on sizes or counts is exceeded, two jobs have the same name, or ctx ended.
 func Open(ctx context.Context, path, version string) (*Release, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 // monitName is the name of the file that describes the processes of a job, which is a template as well.
 const monitName = "monit"
 
-// fieldError returns an error about a field of a file, at the node. A field "" is the whole document.
+// fieldError returns an error with the message text about a field of a file: "file:LINE: field: text", where LINE is
+// that of the node. If field is "", the error concerns the whole document and has no field. node must not be nil.
 func fieldError(file string, node *yaml.Node, field, text string) error {
 	if field != "" {
 		text = field + ": " + text
@@ -26,8 +27,10 @@ func fieldError(file string, node *yaml.Node, field, text string) error {
 	return fmt.Errorf("%s:%d: %s", file, node.Line, text)
 }
 
-// parseYAML returns the root of the first document of a text, which is a mapping, with aliases and merge keys resolved.
-// It returns an error for any other document, and for one that is too large. Of repeated keys, the first counts.
+// parseYAML returns the root of the first document of a YAML text, which is a mapping, with aliases and merge keys
+// resolved. Of repeated keys, the first counts; keys that are not scalars are left out. It returns nil and an error if
+// the text is empty, is not valid YAML or is not a mapping, or if the tree has more than 200 levels or 200,000 nodes
+// after resolving. file is the name of the text in errors.
 func parseYAML(file, text string) (*yaml.Node, error) {
 	root, _, err := yamltree.Read(text)
 	switch {
@@ -48,8 +51,9 @@ func parseYAML(file, text string) (*yaml.Node, error) {
 	return flat, nil
 }
 
-// requiredText returns the text of a key of a mapping. It returns an error if the node is not a mapping, or if the key
-// is missing, empty or not a scalar. parent is the path of the mapping in errors, "" for the document.
+// requiredText returns the text of a key of a mapping node. It returns an error if the node is not a mapping, or if the
+// value is missing, null, empty or not a scalar. file is the name of the file in errors, and parent the path of the
+// mapping in it, such as "provides[0]", or "" for the document.
 func requiredText(file string, node *yaml.Node, parent, key string) (string, error) {
 	if node.Kind != yaml.MappingNode {
 		return "", fieldError(file, node, parent, "it must be a mapping, not "+yamltree.Kind(node))
@@ -61,8 +65,10 @@ func requiredText(file string, node *yaml.Node, parent, key string) (string, err
 	return text, err
 }
 
-// optionalText returns the text of a key of a mapping, or "" if the key is missing or null or if the node is not a
-// mapping. It returns an error if the value is not a scalar. A number or boolean is returned as it is written.
+// optionalText returns the text of a key of a mapping node, or "" if the key is missing or null or if the node is not a
+// mapping. A number or boolean is returned as it is written. It returns an error if the value is not a scalar. file is
+// the name of the file in errors, and parent the path of the mapping in it, such as "provides[0]", or "" for the
+// document.
 func optionalText(file string, node *yaml.Node, parent, key string) (string, error) {
 	_, item := yamltree.Get(node, key)
 	switch {
@@ -75,12 +81,16 @@ func optionalText(file string, node *yaml.Node, parent, key string) (string, err
 	}
 }
 
-// join returns the path of a key below a path, which may be "".
+// join returns the dotted path of a key below the path parent: "parent.key", or the key alone if parent is "".
 func join(parent, key string) string { return strings.TrimPrefix(parent+"."+key, ".") }
 
-// parseSpec parses the spec of a job, which is the file job.MF in a tarball. It also returns the paths of the job's
-// templates, without their texts, so that the Templates of the job are empty. file is the name of the spec in errors.
-// It returns an error if the text is not a YAML mapping, and one that names the field if a Director would reject it.
+// parseSpec parses the text of a job's spec, which is the file spec in a source directory and job.MF in a tarball. It
+// also returns the paths of the job's templates, relative to the directory templates; nil means none. The Templates of
+// the job are empty, because parseSpec does not read their texts. file is the name of the spec in errors.
+//
+// parseSpec returns an empty Job, nil and an error if the text is not a YAML mapping, if a Director would reject the
+// spec, for example because it has no name, or if a value cannot be decoded. In the last two cases the error names the
+// field.
 func parseSpec(file, text string) (Job, []string, error) {
 	job := Job{Properties: map[string]Property{}, Templates: map[string]string{}}
 	root, err := parseYAML(file, text)
@@ -116,8 +126,9 @@ func parseSpec(file, text string) (Job, []string, error) {
 	return job, paths, nil
 }
 
-// section returns the mapping at a key of the document, or nil if the key is missing or null. It returns an error for
-// any other value.
+// section returns the mapping at a top-level key of a document, or nil if the key is missing or null. root is the root
+// mapping of the document, as parseYAML returns it, not the document node. section returns nil and an error if the
+// value is not a mapping. file is the name of the document in errors.
 func section(file string, root *yaml.Node, key string) (*yaml.Node, error) {
 	_, node := yamltree.Get(root, key)
 	switch {
@@ -130,9 +141,12 @@ func section(file string, root *yaml.Node, key string) (*yaml.Node, error) {
 	}
 }
 
-// parseProperty parses the definition of a property. A definition that is null or a text declares the property and
-// nothing else. It returns an error for a list, which the Director cannot read, and if the default or the example
-// cannot be decoded. field is the path of the definition.
+// parseProperty parses the definition of a property in a spec. HasDefault is false if the definition is null or a
+// scalar, or if its default is missing or null. A description or type that is not a scalar is ignored. file is the name
+// of the spec in errors, and field the path of the definition in it, such as "properties.tls.enabled".
+//
+// parseProperty returns an error for a list, which the Director cannot read, and if the default or the example cannot
+// be decoded. The Property may then be incomplete. parseProperty modifies nodes of the definition; see decode.
 func parseProperty(file, field string, definition *yaml.Node) (Property, error) {
 	var property Property
 	if definition.Kind == yaml.SequenceNode {
@@ -154,10 +168,11 @@ func parseProperty(file, field string, definition *yaml.Node) (Property, error) 
 	return property, err
 }
 
-// decode returns the value of a key of a mapping, as package value defines values and as Ruby reads YAML: the plain
-// scalars yes, no, on and off are booleans, and dates are the texts that were written. It returns nil if the key is
-// missing or null, and an error if the value cannot be decoded. It changes the tags of the nodes; see asRuby. field is
-// the path of the value in errors.
+// decode returns the value of a key of the mapping definition, in the types of package value, as Ruby reads YAML: the
+// plain scalars yes, no, on and off are booleans, and dates are the texts that were written. It returns nil without an
+// error if definition is not a mapping, or if the key is missing or null, and an error if the value cannot be decoded.
+// It changes the tags and values of the nodes of the value; see asRuby. file and field are the name of the file and the
+// path of the value in errors.
 func decode(file, field string, definition *yaml.Node, key string) (any, error) {
 	_, node := yamltree.Get(definition, key)
 	if node == nil {
@@ -171,8 +186,9 @@ func decode(file, field string, definition *yaml.Node, key string) (any, error) 
 	return value.Normalise(decoded), nil
 }
 
-// asRuby changes the scalars at and below a node that Ruby's YAML library reads as another type: a date becomes a
-// string, and an unquoted yes, no, on or off, in upper or lower case, becomes a boolean.
+// asRuby modifies the scalars at and below a node that Ruby's YAML library reads as another type than package yaml: a
+// date becomes a string, and a plain scalar yes, no, on or off without a tag, in any letter case such as "Yes" or "NO",
+// becomes a boolean with the value true or false.
 func asRuby(node *yaml.Node) {
 	for _, child := range node.Content {
 		asRuby(child)
@@ -193,10 +209,11 @@ func asRuby(node *yaml.Node) {
 	}
 }
 
-// parseLinks parses the links at a key of the spec, "provides" or "consumes". It returns nil if the key is missing or
-// null. Like the Director, it returns an error if they are not a list of mappings with a name and a type, if a name is
-// repeated, or if a provided link is optional. Properties of a provided link that are not a list of names, and a key
-// optional that cannot be decoded, are errors as well.
+// parseLinks parses the links at a key of the spec, "provides" or "consumes", in their order. It returns nil without an
+// error if the key is missing or null or the list is empty. Like the Director, it returns an error if they are not a
+// list of mappings with a name and a type, if a name is repeated, or if a provided link has the key optional.
+// Properties of a provided link that are neither null nor a list of names, and a key optional that cannot be decoded,
+// are errors as well. file is the name of the spec in errors, and root its root node.
 func parseLinks(file string, root *yaml.Node, key string) ([]Link, error) {
 	_, list := yamltree.Get(root, key)
 	if list == nil || yamltree.IsNull(list) {
@@ -220,8 +237,14 @@ func parseLinks(file string, root *yaml.Node, key string) ([]Link, error) {
 	return links, nil
 }
 
-// parseLink parses a link that a job provides or consumes. See parseLinks for the errors. field is the path of the
-// link.
+// parseLink parses one entry of the links in a spec; provided means that the job provides the link, and otherwise it
+// consumes it. A consumed link is optional if the key optional has any other value than false and null, and its
+// properties are ignored. file is the name of the spec in errors, and field the path of the entry in it, such as
+// "provides[0]".
+//
+// parseLink returns an error if the entry is not a mapping with a name and a type, if optional cannot be decoded or a
+// provided link has this key, or if the properties of a provided link are neither null nor a list of names. The link
+// must not be used then.
 func parseLink(file, field string, entry *yaml.Node, provided bool) (link Link, err error) {
 	if link.Name, err = requiredText(file, entry, field, "name"); err != nil {
 		return link, err

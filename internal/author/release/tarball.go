@@ -26,8 +26,9 @@ const (
 	jobManifestName = "job.MF"
 )
 
-// openTarball reads the tarball of a release. It returns an error if the file cannot be opened; see readTarball for the
-// result and other errors.
+// openTarball reads the release tarball at path, which must be compressed with gzip, and closes the file. It returns
+// nil and an error if the file cannot be opened or read, if it is not a valid release, if a limit on sizes or counts is
+// exceeded, or if ctx ended. See readTarball for the result and for all errors.
 func openTarball(ctx context.Context, path string) (*Release, error) {
 	file, err := os.Open(path) //nolint:gosec // the operator or author names the release
 	if err != nil {
@@ -37,11 +38,15 @@ func openTarball(ctx context.Context, path string) (*Release, error) {
 	return readTarball(ctx, path, file)
 }
 
-// readTarball reads release.MF and the archives of the jobs that it lists, and ignores all other entries; archives of
-// jobs in front of release.MF are always read. It stops at the entry where all of these have been read, so that
-// packages after them are not even decompressed. name is that of the tarball in errors. The jobs of the result are not
-// sorted. readTarball returns an error if the tarball has no release.MF or lacks a job that release.MF lists, if one of
-// these is invalid or is contained twice, if a limit is exceeded, or if ctx ended.
+// readTarball reads release.MF and the archives of the jobs that it lists from the release tarball file, and ignores
+// all other entries. Archives of jobs in front of release.MF are always read, but the result contains only those that
+// it lists. readTarball stops at the entry where all of these have been read, so that packages after them are not even
+// decompressed. name is that of the tarball in errors. The jobs of the result have the order of release.MF; a job that
+// it lists twice is contained twice.
+//
+// readTarball returns nil and an error if the tarball cannot be read or is broken, has no release.MF or lacks a job
+// that release.MF lists, if one of the files that it reads is invalid or occurs again before it stops, if a limit on
+// sizes or counts is exceeded, or if ctx ended.
 func readTarball(ctx context.Context, name string, file io.Reader) (*Release, error) {
 	release := &Release{}
 	var listed []string // the jobs of release.MF; nil until it was read
@@ -85,19 +90,23 @@ func readTarball(ctx context.Context, name string, file io.Reader) (*Release, er
 	return release, nil
 }
 
-// jobOf returns the name of the job whose archive an entry of a release tarball is, such as redis for jobs/redis.tgz.
-// entry is the path without "./" in front, as readArchive passes it. If the entry is not the archive of a job, the
-// second result is false and the first has no meaning.
+// jobOf returns the name of the job if an entry of a release tarball is the archive of a job: "redis" and true for
+// "jobs/redis.tgz". entry is the path of the entry without "./" in front. The second result is false for any other
+// entry; the first must then be ignored.
 func jobOf(entry string) (string, bool) {
 	file, inJobs := strings.CutPrefix(entry, "jobs/")
 	job, isArchive := strings.CutSuffix(file, ".tgz")
 	return job, inJobs && isArchive && job != "" && !strings.Contains(job, "/")
 }
 
-// readArchive decompresses a tar archive and calls visit for each regular file, with its path without "./" in front,
-// until visit returns false or an error. It returns the error of visit, and another error if the archive is broken, has
-// too many entries or unpacks to more than limit bytes, headers included. name is that of the archive in errors. What
-// follows the last visited entry is not read, and its checksum is not verified.
+// readArchive decompresses a tar archive that was compressed with gzip, and calls visit for each regular file, with its
+// path and its content, until visit returns false or an error. The path has no "./" in front, but may be absolute or
+// contain "..". The content can be read only during the call. What follows the entry at which visit ends the iteration,
+// or the end of the tar archive, is not read, so that the checksum of the compressed data is usually not verified.
+//
+// readArchive returns nil if visit returned false or the archive ended. It returns the error of visit unchanged, and
+// another error if the archive cannot be read, is not compressed with gzip, is broken, has more than maxEntries entries
+// or unpacks to more than limit bytes, headers included. name is that of the archive in errors.
 func readArchive(
 	compressed io.Reader, name string, limit int64, visit func(entry string, content io.Reader) (more bool, err error),
 ) error {
@@ -124,15 +133,17 @@ func readArchive(
 	}
 }
 
-// A boundedReader reads an archive that is being decompressed. Its Read fails after more than left bytes, because a
-// small archive can unpack to any size.
+// A boundedReader reads from another reader, which decompresses an archive, up to a limit in bytes. It returns an error
+// as soon as more than limit bytes were read, because a small archive can unpack to any size. left is the number of
+// bytes that may still be read; it must initially equal limit.
 type boundedReader struct {
 	reader io.Reader
 	left   int64
 	limit  int64 // the initial value of left, for the error
 }
 
-// Read implements io.Reader. Once the limit is exceeded, it returns no bytes and an error.
+// Read implements io.Reader. It passes on the results of the underlying reader, errors included. Once more than the
+// limit was read in total, it returns 0 and an error instead.
 func (r *boundedReader) Read(buffer []byte) (int, error) {
 	count, err := r.reader.Read(buffer)
 	if r.left -= int64(count); r.left < 0 {
@@ -141,8 +152,8 @@ func (r *boundedReader) Read(buffer []byte) (int, error) {
 	return count, err
 }
 
-// readText returns the content of a file. It returns an error if it cannot be read or is larger than maxText. name is
-// that of the file in errors.
+// readText returns all of content as a text. name is the name of the file in errors. It returns "" and an error if
+// content cannot be read or is larger than maxText (4 MiB).
 func readText(name string, content io.Reader) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(content, maxText+1))
 	switch {
@@ -155,8 +166,9 @@ func readText(name string, content io.Reader) (string, error) {
 	}
 }
 
-// spend subtracts the size of a template from a budget, and returns an error if the budget is exceeded. file is that of
-// the template in the error.
+// spend subtracts the length of the text of a template from *budget, the number of bytes that the templates of a
+// release may still have. It returns an error if the budget is exceeded; *budget is then negative. file is the name in
+// the error, such as that of the archive of the job.
 func spend(budget *int, file, template string) error {
 	if *budget -= len(template); *budget < 0 {
 		return fmt.Errorf("%s: the templates of the release are larger than %d MB", file, maxTemplates>>20)
@@ -164,11 +176,14 @@ func spend(budget *int, file, template string) error {
 	return nil
 }
 
-// readJob reads the archive of a job: its manifest and the templates that the manifest lists. file is the archive's
-// name in errors, and name the job's name in release.MF. The sizes of all files below templates/, listed or not, and of
-// the monit file are subtracted from the budget, which is the number of bytes that these files of the release may still
-// have. readJob returns an error if the archive is broken, exceeds a limit or has no manifest, and if the manifest is
-// invalid or has another name.
+// readJob reads the archive of a job, a tar archive compressed with gzip: its spec job.MF, the templates that the spec
+// lists, and monit. Templates that the archive lacks are left out; of files with the same name, the last one counts.
+// file is the name of the archive in errors, and name the name of the job in release.MF. The sizes of monit and of all
+// files below templates/, listed or not, are subtracted from *budget, the number of bytes that these files of the
+// release may still have.
+//
+// readJob returns an empty Job and an error if the archive is broken, exceeds a limit or the budget, or has no job.MF,
+// and if job.MF is invalid or contains another name. *budget may then be reduced or negative.
 func readJob(file, name string, content io.Reader, budget *int) (Job, error) {
 	manifest, hasManifest := "", false
 	templates := map[string]string{}
@@ -210,9 +225,12 @@ func readJob(file, name string, content io.Reader, budget *int) (Job, error) {
 }
 
 // parseManifest sets the name and the version of a release from the text of its release.MF and returns the names of its
-// jobs, which are not nil. It returns an error if the text is not a YAML mapping or has no name, if its version is not
-// a scalar, or if its jobs are not a list, are too many or include one without a name. file is the name of the manifest
-// in errors.
+// jobs, in their order and with repetitions. The names are empty but not nil if it lists no jobs. The version is "" if
+// the text has none. file is the name of the text in errors.
+//
+// parseManifest returns nil and an error if the text is not a YAML mapping or has no name, if its version is not a
+// scalar, or if its jobs are not a list, are more than maxJobs (2,000) or include one without a name. The name and the
+// version may be set nevertheless.
 func parseManifest(file, text string, release *Release) ([]string, error) {
 	root, err := parseYAML(file, text)
 	if err != nil {

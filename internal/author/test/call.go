@@ -18,7 +18,9 @@ const generateManifest = "generate-manifest"
 // the command, and the binding does not exist.
 const notImplemented, notFound = 10, 41
 
-// A rejection is the error for an adapter command that ended with an exit code other than 0.
+// A rejection is the error for a call of an adapter command that ended with an exit code other than 0. It contains the
+// name of the command, the code, the message in the operator's log, and the message that the broker shows to the user,
+// which may be "".
 type rejection struct {
 	command string
 	reason  string // the message in the operator's log
@@ -26,7 +28,8 @@ type rejection struct {
 	code    int
 }
 
-// Error returns the reason, the command and its exit code, and the message to the user, if there is one.
+// Error returns the message in the operator's log and, on a further line, the name of the command with its exit code.
+// The message to the user, if the adapter printed one, follows on that line.
 func (r *rejection) Error() string {
 	text := fmt.Sprintf("%s\n%s ended with exit code %d", r.reason, r.command, r.code)
 	if r.user != "" {
@@ -35,17 +38,21 @@ func (r *rejection) Error() string {
 	return text
 }
 
-// isExit reports whether an error is a rejection with this exit code.
+// isExit reports whether an error is, or wraps, a *rejection with this exit code. It returns false for nil.
 func isExit(err error, code int) bool {
 	var rejected *rejection
 	return errors.As(err, &rejected) && rejected.code == code
 }
 
-// call runs a command of the adapter in this process. It returns the standard output and, as product, the JSON object
-// that this contains; product is nil if the command printed nothing. If the command ends with an exit code other than
-// 0, the error is a *rejection, and call sets the sections "exit" and "operator_error" of the outcome, and "error" if
-// there is a message to the user. It returns another error if the parameters cannot be encoded, or if the output is not
-// a JSON object.
+// call runs a command of the adapter, such as "create-binding", in this process, with the configuration of the step.
+// The environment is that of getenv, and for generate-manifest that of generatingEnv. parameters become the standard
+// input, as the broker encodes them. call returns the standard output and, as product, the JSON object that this
+// contains; product is nil if the command printed nothing or null.
+//
+// If the command ends with an exit code other than 0, also because r.ctx ends, call returns "", nil and a *rejection.
+// It sets the sections "exit" and "operator_error" of r.outcome, and "error" if there is a message to the user; the
+// masks are not applied to these texts. call returns another error if the parameters cannot be encoded, or if the
+// output, which printed then contains, is not a JSON object.
 func (r *run) call(command string, parameters map[string]any) (printed string, product map[string]any, err error) {
 	input, err := odb.Input(command, parameters)
 	if err != nil {

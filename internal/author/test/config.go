@@ -13,12 +13,14 @@ import (
 	"service-adapter/internal/value"
 )
 
-// configFile returns the path of the configuration file that arrange writes for the adapter.
+// configFile returns the path of the configuration file that arrange writes for the adapter: service-adapter.yml in the
+// temporary directory of the case.
 func (r *run) configFile() string { return filepath.Join(r.dir, "service-adapter.yml") }
 
-// configuration returns the configuration of the adapter for the current step: that of the step, with the pak and the
-// directories of the test, which replace those of the step. Unless the step sets them, secure_manifests is true and
-// log_level is "warn". With errands, it also contains the errand properties that the case does not set itself.
+// configuration returns the configuration of the adapter for the current step as a new map: the key "config" of the
+// step, except that the pak, the cache directory and all settings of the state are always those of the test. Unless the
+// step sets them, secure_manifests is true and log_level is "warn". If the step uses errands, errand_properties also
+// contains paks, state and config, as far as the step does not set them itself.
 func (r *run) configuration() map[string]any {
 	config := map[string]any{"secure_manifests": true, "log_level": "warn"}
 	maps.Copy(config, r.config)
@@ -36,9 +38,11 @@ func (r *run) configuration() map[string]any {
 	return config
 }
 
-// errandConfig returns a value for each key of `config` that the errands of a real deployment would read, because the
-// adapter checks that all of them are set. The values are arbitrary: in a test, errands run with the configuration
-// and the environment of the adapter.
+// errandConfig returns the value "test" for each key that the errand_properties of a real deployment would have to
+// contain under `config`: the required environment variables of the pak, and the constant keys with which the defaults
+// of inputs and the computed inputs call the function config. The adapter checks that all of them are set. The values
+// are arbitrary, because the errands of a test run with the configuration and the environment of the adapter. The
+// result is never nil.
 func (r *run) errandConfig() map[string]any {
 	keys := slices.Clone(r.Pak.Manifest.RequiredEnv)
 	for _, input := range slices.Concat(r.service.Provision.UserInputs, r.service.Provision.ComputedInputs) {
@@ -53,8 +57,9 @@ func (r *run) errandConfig() map[string]any {
 	return config
 }
 
-// getenv looks up environment variables for the adapter: those of Suite.Getenv, except that all SERVICE_ADAPTER_
-// variables of the author are hidden and the configuration file is that of the case.
+// getenv looks up an environment variable for the adapter and reports whether it is set. The variable for the path of
+// the configuration file is that of the case; all other SERVICE_ADAPTER_ variables are unset, so that those of the
+// author have no effect. Every other variable is that of Suite.Getenv.
 func (r *run) getenv(name string) (string, bool) {
 	switch {
 	case name == config.Variable:
@@ -66,10 +71,12 @@ func (r *run) getenv(name string) (string, bool) {
 	}
 }
 
-// generatingEnv looks up environment variables for the commands that generate manifests. With errands, the adapter
-// requires that its own state equals the state in the errand properties, so SERVICE_ADAPTER_STATE is derived from them.
-// These commands do not access that state. The errands of a test store instances in the state directory of the test.
-// For every other variable, and in a step without errands, generatingEnv is getenv.
+// generatingEnv looks up an environment variable, like getenv, for the commands that generate manifests, and reports
+// whether it is set. If the step uses errands, it returns a value for SERVICE_ADAPTER_STATE: JSON with the type, config
+// and encryption of the state in the errand properties, because the adapter requires that its own state equals that of
+// the errands. If these settings have an encryption, a constant key replaces its own. These commands do not access that
+// state; the errands of a test store instances in the state directory of the test. For every other variable, and in a
+// step without errands, the result is that of getenv.
 func (r *run) generatingEnv(name string) (string, bool) {
 	if name != "SERVICE_ADAPTER_STATE" || !r.step.Errands {
 		return r.getenv(name)
@@ -86,9 +93,11 @@ func (r *run) generatingEnv(name string) (string, bool) {
 	return string(value.MustJSON(state)), true
 }
 
-// checkCommands returns an error that names the programs which the service requires and which its templates would not
-// find with the configuration of the current step. It returns nil if there are none. The positions are those in the pak
-// that the author wrote. Other errors are those of opening a session with the configuration.
+// checkCommands returns an error that names, on one line each, the programs under requires_commands of the definition
+// that the templates would not find on their PATH with the configuration of the current step, which arrange must have
+// written. Each line begins with the position in the definition. If r.Pak is a temporary copy, that is the position in
+// the pak from which the case was read. It returns nil if no program is missing or none is required. It returns another
+// error if the configuration is invalid or the pak cannot be opened.
 func (r *run) checkCommands() error {
 	if len(r.testCase.commands) == 0 {
 		return nil

@@ -27,7 +27,10 @@ import (
 // manifestInstance is the id of a new instance whose manifest Generate returns.
 const manifestInstance = "00000000-0000-4000-8000-000000000000"
 
-// A ManifestRequest selects the manifest that Generate returns.
+// A ManifestRequest selects the manifest that Generate returns: the service, the plan, the body of the request of the
+// platform, and the deployed manifest of an update. With a deployed manifest but without a body, the broker upgrades
+// the instance. Only the name of the service is needed, and not even that if the pak has a single service. The zero
+// value then represents a request to create an instance of the first plan without parameters.
 type ManifestRequest struct {
 	// Service is the name of a service of the pak.
 	Service string
@@ -42,7 +45,9 @@ type ManifestRequest struct {
 	Previous string
 }
 
-// A Manifest is a generated BOSH manifest and what is known about it.
+// A Manifest is a BOSH manifest that Generate returned, with its BOSH configs, the names of the template outputs that
+// have sample values in it, which may be nil, and the secrets that must be masked in messages. The text itself is not
+// masked; see Masked.
 type Manifest struct {
 	// Text is the manifest as YAML, as the broker receives it. Secrets are references in it, but it may contain other
 	// secret values; see Masked.
@@ -56,21 +61,25 @@ type Manifest struct {
 	Secrets *redact.Secrets
 }
 
-// Generate returns the manifest that the adapter generates for a request of the broker, without running OpenTofu. The
-// releases, stemcells, instance groups and configuration are those of a test case without keys: the ones in
+// Generate returns the manifest that the adapter generates for a request of the broker, without running OpenTofu.
+// process supplies the defaults and plans of the operator in its environment, whose SERVICE_ADAPTER_ variables are
+// ignored, and the standard error for warnings. Generate creates a directory for temporary files and removes it.
+//
+// The releases, stemcells, instance groups and configuration are those of a test case without keys: the ones in
 // tests/defaults.yml, or else the sample values of odb.Instance.Configure. The server of tests/defaults.yml is not
-// started: its ports have sample values, and it has no files. The broker stores secrets, unless tests/defaults.yml
-// configures secure_manifests. The outputs of a provision template are those that the previous manifest records, or
-// else sample values. The values of stored secrets are not known: a secret counts as unchanged unless the request
-// contains its value. Generate writes warnings to the standard error of the process, whose Getenv looks up the defaults
-// and plans of the operator; its SERVICE_ADAPTER_ variables are ignored.
+// started: its ports have sample values, and the path of a file of the server is relative to the working directory of
+// this process. The broker stores secrets, unless tests/defaults.yml configures secure_manifests. The outputs of a
+// provision template are those that the previous manifest records, or else sample values. The values of stored secrets
+// are not available: a secret counts as unchanged unless the request contains its value or the values of its keepers
+// changed.
 //
 // Generate returns an error if the pak lacks the service or the plan, if tests/defaults.yml, the body or the previous
-// manifest is invalid, if tests/defaults.yml has a placeholder for a file of the server or for a port that it does not
-// declare, if the configuration in it cannot be used, if temporary files cannot be written, or if the manifest cannot
-// be generated. The error is or wraps a *fault.UserError if tests/defaults.yml cannot be read or decoded, and if the cf
-// user or the operator has to correct the request; the errors of placeholders are others. Secrets are masked in the
-// text of the error. Generate creates a directory for temporary files and removes it.
+// manifest is invalid, if tests/defaults.yml has a placeholder for a file that does not exist or for a port that it
+// does not declare, if the configuration in it cannot be used, if temporary files cannot be written or removed, if ctx
+// has ended, or if the manifest cannot be generated. The error is or wraps a *fault.UserError if tests/defaults.yml
+// cannot be read or decoded, if the previous manifest is not a BOSH manifest, and if the cf user or the operator has to
+// correct the request; the errors of placeholders are others. Secrets are masked in the text of the error, and the
+// manifest must not be used then.
 func Generate(
 	ctx context.Context, pak *brokerpak.Pak, process session.Process, request ManifestRequest,
 ) (manifest *Manifest, err error) {
@@ -110,8 +119,10 @@ func Generate(
 	return manifest, s.Secrets.CleanError(err)
 }
 
-// sampleServer returns a server that does not run, with a sample value for each of its ports: 10000, 10001 and so on in
-// their order. It has no files.
+// sampleServer returns a server that does not run, so that the placeholders for its ports can be replaced without
+// starting it. The ports of config have sample values: 10000, 10001 and so on in their order. The server has no
+// program, so stop does nothing. It has no directory either: it must not run commands, and placeholders for files name
+// files relative to the working directory of this process.
 func sampleServer(config Server) *server {
 	const firstPort = 10000
 	s := &server{ports: map[string]int{}}
@@ -125,10 +136,14 @@ func sampleServer(config Server) *server {
 // secret. The group is the name of the secret.
 var storedSecret = regexp.MustCompile(`\(\(` + serviceadapter.ODBSecretPrefix + `:([^()\s]+)\)\)`)
 
-// adoptPrevious makes a manifest the deployed one; see adopt. The plan that its record names is the deployed
-// plan, and otherwise the plan with the given name or id. References to secrets in a manifest that Generate returned
-// are replaced as the broker does. adoptPrevious does nothing for "". It returns a *fault.UserError, which quotes
-// nothing of the text, if it is not a BOSH manifest, and another error if its record is invalid.
+// adoptPrevious stores a manifest as the deployed one of the run, and sets the id of the instance and r.plan, as adopt
+// does. The deployed plan is the one that the adapter's record in the manifest names, or, without a record, the plan
+// with the name or id in plan ("" means the first one). r.plan is nil, which is not an error, if the service does not
+// have that plan. References to secrets in a manifest that Generate returned are replaced as the broker does when it
+// stores them. adoptPrevious does nothing for a manifest of "".
+//
+// It returns a *fault.UserError, whose text quotes no values of the manifest, if it is not a BOSH manifest, and another
+// error if its record is invalid. The instance must not be used after an error.
 func (r *run) adoptPrevious(manifest, plan string) error {
 	if manifest == "" {
 		return nil
@@ -157,8 +172,17 @@ func (r *run) adoptPrevious(manifest, plan string) error {
 	return nil
 }
 
-// generateOnly generates the manifest of the instance with an open session and sample outputs. sent is the body of the
-// request, or nil. See Generate for the errors, in whose texts secrets are not masked yet.
+// generateOnly generates the manifest of the instance for the step that arrange has prepared, without running OpenTofu.
+// The session must be open. See Generate for the values of outputs.
+//
+// sent is the body of the request to create or update the instance, or nil. Keys that it lacks, also in its context,
+// have the values of a create request without parameters; an empty sent that is not nil is therefore a request without
+// parameters. A nil sent means the same request or, if a manifest is deployed, an upgrade, whose body contains only a
+// context. The secrets of the request, of the deployed manifest and of the generated one are registered in the session,
+// whose set of secrets the result shares.
+//
+// generateOnly returns an error if the plan or the request is not valid, if the context of the run has ended, or if the
+// manifest cannot be generated; secrets are not masked in its text. The result must not be used then.
 func (r *run) generateOnly(s *session.Session, sent map[string]any) (*Manifest, error) {
 	plan, err := input.DecodePlan("service plan", string(value.MustJSON(r.instance.Plan)))
 	if err != nil {
@@ -200,9 +224,10 @@ func (r *run) generateOnly(s *session.Session, sent map[string]any) (*Manifest, 
 	return manifest, err
 }
 
-// manifestBody returns the body of a request: that which was sent, laid over sample, which is the body of a request to
-// create the instance without parameters. sent may be nil. If the request upgrades the instance, the body has only the
-// context of sample; see ManifestRequest.Body.
+// manifestBody returns the body of a request to generate a manifest, as a new map: the keys of sent, and for keys that
+// it lacks those of sample, which is the body of a request to create the instance without parameters. The context is
+// merged key by key. sent may be nil. If upgrades is true, the request upgrades the instance: sent is ignored, and the
+// body has only the context of sample.
 func manifestBody(sent, sample map[string]any, upgrades bool) map[string]any {
 	if upgrades {
 		return map[string]any{"context": sample["context"]}
@@ -215,9 +240,14 @@ func manifestBody(sent, sample map[string]any, upgrades bool) map[string]any {
 	return body
 }
 
-// Masked returns the manifest with every secret in clear text replaced by redact.Mask, and the paths of the values that
-// differ for that reason. Without any, the text is m.Text. Values of the request, of plan properties and of records are
-// secrets according to package redact. Masked returns an error if the manifest cannot be read or written as YAML.
+// Masked returns the text of the manifest in which redact.Mask replaces the secrets in clear text in its values, and
+// the paths of the values that differ for that reason, in the syntax of ops files, such as
+// "/instance_groups/name=db/env". The secrets are those in m.Secrets, which are values of the request, of plan
+// properties and of records, and those that a value itself labels as secret, as in "password=VALUE". A value that
+// cannot be masked within a second is replaced by redact.Withheld. Keys of mappings and comments are not masked.
+//
+// If no value contains a secret, the text is m.Text and paths is nil; otherwise the YAML is formatted anew. Masked
+// returns "", nil and an error if the manifest cannot be read or written as YAML. m is not modified.
 func (m *Manifest) Masked() (text string, paths []string, err error) {
 	root, _, err := yamltree.Read(m.Text)
 	if err != nil {
@@ -233,8 +263,9 @@ func (m *Manifest) Masked() (text string, paths []string, err error) {
 	return string(masked), paths, nil
 }
 
-// mask replaces the secrets in the scalars of a node and of the nodes below it by redact.Mask, and returns the paths of
-// the changed scalars in the syntax of ops files. path is the path of the node. Keys of mappings are not masked.
+// mask replaces the secrets of m in the scalars of a node and of the nodes below it by redact.Mask, in place, and
+// returns the paths of the changed scalars in the syntax of ops files, such as "/properties/password", or nil if it
+// changed none. path is the path of the node, and "" for the root. Keys of mappings are not masked.
 func (m *Manifest) mask(path string, node *yaml.Node) (paths []string) {
 	switch node.Kind {
 	case yaml.MappingNode:

@@ -7,7 +7,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Schema returns the JSON Schema, draft-07, of a case.
+// Schema returns the JSON Schema, draft-07, of a test case file as a new map, for editors and the documentation. It
+// lists the allowed actions of steps.
 func Schema() map[string]any {
 	root := schema(reflect.TypeFor[Case]())
 	root["$schema"], root["title"] = "http://json-schema.org/draft-07/schema#", "Test case of a brokerpak"
@@ -18,9 +19,10 @@ func Schema() map[string]any {
 	return root
 }
 
-// schema returns the JSON Schema of the YAML form of a Go type. It admits null for every value, because an empty YAML
-// value is null. A struct admits only the keys of its fields, whose tags doc become descriptions. Any type that is not
-// a pointer, struct, map, slice, bool, int or interface admits a text, a number or a boolean.
+// schema returns the JSON Schema of the YAML form of a Go type, as a new map. It admits null for every value, because
+// an empty YAML value is null. A struct admits only the keys of its exported fields, whose tags doc become
+// descriptions; an interface admits any value. Any type that is not a pointer, struct, map, slice, bool, int or
+// interface admits a text, a number or a boolean. schema does not end for a type that contains itself.
 func schema(typ reflect.Type) map[string]any {
 	switch typ.Kind() {
 	case reflect.Pointer:
