@@ -23,14 +23,20 @@ const gcPercent = 400
 // its sources, which ends with "-dirty" if they had other changes, and "" if it is unknown.
 var release, commit string //nolint:gochecknoglobals // the linker sets them
 
-// main runs the program and ends the process with the exit code of its command.
+// main runs the command line of the process, and ends the process with the exit code of the command. It first lets the
+// heap grow further than by default between two garbage collections.
 func main() {
 	debug.SetGCPercent(gcPercent)
 	os.Exit(run())
 }
 
-// run executes the command line, with package cli or package adapter, and returns the exit code. It disables core dumps
-// for this process and its children, and makes this process ignore SIGPIPE.
+// run executes the command line of the process, os.Args, and returns the exit code. Package cli runs the commands that
+// it handles, and package adapter all others and a command line without a command. The first SIGINT or SIGTERM cancels
+// the context of a command of package cli; package adapter calls interruptible itself, before work that must not be
+// left half done.
+//
+// run disables core dumps for this process and its children, and makes this process ignore SIGPIPE, so that writing to
+// a closed pipe returns an error.
 func run() int {
 	// A core dump would contain keys and credentials. Child processes inherit the limit. Lowering it cannot fail.
 	_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{})
@@ -51,10 +57,12 @@ func run() int {
 	return adapter.Run(context.Background(), invocation)
 }
 
-// interruptible returns a context that is cancelled by the first SIGINT or SIGTERM, without ending the process. The
-// second signal ends the process, so that work that ignores the context can be ended too.
+// interruptible returns a context derived from ctx that is cancelled by the first SIGINT or SIGTERM, without ending the
+// process. A second signal ends the process, so that work that ignores the context can be ended too. The signals are
+// also no longer caught after ctx itself has ended.
 //
-// OpenTofu and its providers would inherit that SIGPIPE is ignored. Notifying a channel of the signal replaces that.
+// OpenTofu and its providers would inherit that SIGPIPE is ignored. interruptible therefore catches and drops SIGPIPE
+// in this process for good, because child processes do not inherit that.
 func interruptible(ctx context.Context) context.Context {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)

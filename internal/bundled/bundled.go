@@ -15,9 +15,10 @@ import (
 	"service-adapter/internal/hclfile"
 )
 
-// Providers returns the binaries of a pak that are versions of a provider, in the order of the manifest. fqn is the
-// full address of the provider, HOST/NAMESPACE/TYPE. The registries of OpenTofu and Terraform count as one host. The
-// result is empty if the pak lacks the provider.
+// Providers returns the binaries of a pak that are versions of one provider, in the order of the manifest. fqn is the
+// full address of the provider, HOST/NAMESPACE/TYPE, such as "registry.opentofu.org/hashicorp/random". The hosts
+// registry.opentofu.org and registry.terraform.io count as one. The result is empty if the pak lacks the provider, or
+// if fqn does not have three parts.
 func Providers(pak *brokerpak.Pak, fqn string) []brokerpak.Binary {
 	return slices.DeleteFunc(slices.Clone(pak.Manifest.Binaries), func(binary brokerpak.Binary) bool {
 		wanted := opentofu.Provider{FQN: fqn}
@@ -25,8 +26,8 @@ func Providers(pak *brokerpak.Pak, fqn string) []brokerpak.Binary {
 	})
 }
 
-// Executable returns the binary of a pak with this name that is neither OpenTofu nor a provider. ok is false if there
-// is none.
+// Executable returns the first binary of a pak's manifest with this name that is neither OpenTofu nor a provider. It
+// returns the zero Binary and false if there is none.
 func Executable(pak *brokerpak.Pak, name string) (binary brokerpak.Binary, ok bool) {
 	index := slices.IndexFunc(pak.Manifest.Binaries, func(b brokerpak.Binary) bool {
 		return b.Kind() == brokerpak.OtherBinary && b.Name == name
@@ -37,8 +38,9 @@ func Executable(pak *brokerpak.Pak, name string) (binary brokerpak.Binary, ok bo
 	return pak.Manifest.Binaries[index], true
 }
 
-// PakCommands returns the command lines in the templates of a pak that run the executable of this name, in the order of
-// the services; see Commands. A line that several templates contain is repeated. The result is nil if there are none.
+// PakCommands returns the command lines, in the templates of all services of a pak, that contain the name of an
+// executable as a word; see Commands. The order is that of the services, with the provision template before the bind
+// template. A line that several templates contain is repeated. The result is nil if no line contains the name.
 func PakCommands(pak *brokerpak.Pak, name string) []string {
 	var all []string
 	for _, service := range pak.Services {
@@ -49,9 +51,11 @@ func PakCommands(pak *brokerpak.Pak, name string) []string {
 	return all
 }
 
-// Commands returns the command lines in a template, as hclfile.Commands returns them, that contain the name of an
-// executable as a word. files maps the names of the template's files to their texts. The result is nil if there are
-// none.
+// Commands returns the command lines in a template that contain the name of an executable as a word: letters, digits,
+// "_", "." and "-" belong to a word, so the name psql is a word of "/usr/bin/psql -c" and not of "psql-15". files maps
+// the names of the template's files to their texts. A command line is the source text of the command arguments of a
+// block, such as a provisioner, as hclfile.Commands returns it. The result is sorted and without repetitions, and nil
+// if no line contains the name. Files with syntax errors are read as far as possible.
 func Commands(files map[string]string, name string) []string {
 	const notInNames = `[^\w.-]`
 	word := regexp.MustCompile(`(^|` + notInNames + `)` + regexp.QuoteMeta(name) + `(` + notInNames + `|$)`)
@@ -64,9 +68,9 @@ func Commands(files map[string]string, name string) []string {
 	return all
 }
 
-// Compatible reports whether the version newer is not older than the version older and promises to be compatible with
-// it: both have the same major number and, if that is 0, also the same minor number. It returns false if one of them is
-// not a version.
+// Compatible reports whether the version newer is at least the version older and promises to be compatible with it:
+// both have the same major number and, if that is 0, also the same minor number. Equal versions are compatible.
+// Compatible returns false if one of the two texts is not a version such as "1.10.2".
 func Compatible(older, newer string) bool {
 	from, err := version.NewVersion(older)
 	to, otherErr := version.NewVersion(newer)
@@ -80,9 +84,10 @@ func Compatible(older, newer string) bool {
 	return slices.Equal(from.Segments()[:significant], to.Segments()[:significant])
 }
 
-// SourceOf returns the short address of a provider that a template uses under a local name; see ShortAddress. Without a
-// source in required_providers, the local name is that of a provider of hashicorp. SourceOf returns "" for a provider
-// that is built into OpenTofu, which no pak bundles.
+// SourceOf returns the short address of a provider that a template uses under a local name, such as "hashicorp/aws";
+// see ShortAddress. If required_providers of the module contains no source for the local name, the address is
+// "hashicorp/" and the local name. SourceOf does not check whether the module uses the local name. It returns "" for a
+// provider that is built into OpenTofu, which no pak bundles.
 func SourceOf(module *hclfile.Module, localName string) string {
 	source := module.RequiredProviders[localName]
 	if source == "" {
@@ -95,8 +100,10 @@ func SourceOf(module *hclfile.Module, localName string) string {
 	return address
 }
 
-// ShortAddress returns the source address of a provider in a comparable form: with its namespace, which is hashicorp by
-// default, and without the host of OpenTofu's or Terraform's registry, which are interchangeable.
+// ShortAddress returns the source address of a provider in a comparable form. It adds the default namespace hashicorp
+// to a bare type, and removes the hosts registry.opentofu.org and registry.terraform.io, which are interchangeable.
+// Both "random" and "registry.terraform.io/hashicorp/random" become "hashicorp/random". Any other address, for example
+// with another host, is returned unchanged and not checked, except that "" becomes "hashicorp/".
 func ShortAddress(source string) string {
 	parts := strings.Split(source, "/")
 	if parts[0] == "registry.opentofu.org" || parts[0] == "registry.terraform.io" {

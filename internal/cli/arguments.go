@@ -13,16 +13,19 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// A usageError is the error for an invalid command line. It makes a command exit with exitUsage, and the message that
-// is written for it refers to the command's help. The embedded error describes the mistake.
+// A usageError is the error for an invalid command line, such as an unknown flag or a missing argument. A command that
+// returns it exits with exitUsage, and the message on standard error refers to the command's help. The embedded error
+// describes the mistake and must not be nil, so the zero value is not usable.
 type usageError struct{ error }
 
 // Unwrap returns the embedded error, so that errors.Is and errors.As inspect it.
 func (e usageError) Unwrap() error { return e.error }
 
-// exitStatus returns the section EXIT STATUS at the end of every command's help text, including the empty line before
-// the section. Each meaning must start with the digit of its exit status; they are sorted by it. The meanings of 2 and
-// 3 that all commands share are added unless the caller passes its own.
+// exitStatus returns the section EXIT STATUS, which callers append to the help text of a command. Each meaning is a
+// digit, a space and a text, such as "1 a state could not be saved"; an empty meaning is not allowed. They are sorted
+// by the digit. "2 wrong usage" and "3 any other error", which all commands share, are added unless a meaning with the
+// same digit is passed. The result begins with an empty line and the heading, has one indented line for each meaning,
+// and has no line break at its end.
 func exitStatus(meanings ...string) string {
 	for _, shared := range []string{"2 wrong usage", "3 any other error"} {
 		if !slices.ContainsFunc(meanings, func(meaning string) bool { return meaning[0] == shared[0] }) {
@@ -33,10 +36,10 @@ func exitStatus(meanings ...string) string {
 	return "\n\nEXIT STATUS\n  " + strings.Join(meanings, "\n  ")
 }
 
-// newGroup changes parent into a command that contains the other commands, and returns it. Without an argument, parent
-// prints its help and succeeds. An argument that is not the name of one of the commands is a usage error. The help of
-// parent becomes its Long, or its Short if Long is "", followed by the exit statuses. Its examples are replaced by the
-// last line of the examples of each command.
+// newGroup changes parent into a command that contains the other commands, and returns parent. Without an argument,
+// parent prints its help and succeeds. An argument that is not the name of one of the commands is an error. newGroup
+// replaces Args, RunE, Long and Example of parent. Long becomes the previous Long, or Short if Long is "", followed by
+// the exit statuses. Example becomes the last lines of the examples of the commands, one for each command.
 func newGroup(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	parent.Args = rejectUnknownCommand
 	parent.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
@@ -52,9 +55,10 @@ func newGroup(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command 
 }
 
 // setArgumentChecks changes Args of a command and of all commands below it, so that every error of their argument
-// checks is a usage error. A command without a check, whose Args is nil, gets one: it requires exactly one argument for
-// each word in capitals that follows the command's name in Use, up to the first word that is not in capitals, and no
-// argument if there is no such word.
+// checks is a usageError. A command whose Args is nil gets a check that requires exactly one argument for each word of
+// Use between the command's name and the first word that contains a lower-case letter or begins with a dash. For
+// example, "export FILE [--json]" requires one argument. Without such words, arguments are an error. Use of each
+// command must not be empty.
 func setArgumentChecks(command *cobra.Command) {
 	check := command.Args
 	if check == nil {
@@ -76,8 +80,10 @@ func setArgumentChecks(command *cobra.Command) {
 	}
 }
 
-// exactArgs returns a check that requires exactly one argument for each name, and none without names. Its errors name
-// the missing arguments, or the first argument that is too many.
+// exactArgs returns a check that requires exactly one argument for each name; without names, it accepts no argument.
+// The names, such as "FILE", are used only in messages. The error of the check is a plain error, which
+// setArgumentChecks turns into a usageError: it lists the names of the missing arguments, as in "FILE is missing", or
+// quotes the first argument that is too many.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
@@ -91,8 +97,10 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// checkOneOf returns a usage error, which lists the allowed values and suggests a similar one, if the value of a flag
-// is not one of them. It returns nil if it is. flag is the flag's name without the dashes.
+// checkOneOf returns nil if value is one of the allowed values of a flag, and a usageError otherwise. The error
+// suggests an allowed value that is similar, if there is one, and lists the allowed values, at most nine of them. flag
+// is the flag's name without the dashes, and is used only in the message. The value "" is not allowed unless it is in
+// the list.
 func checkOneOf(flag, value string, allowed []string) error {
 	if slices.Contains(allowed, value) {
 		return nil
@@ -102,9 +110,10 @@ func checkOneOf(flag, value string, allowed []string) error {
 	}
 }
 
-// rejectUnknownCommand is the argument check of a group. It returns nil without arguments. cobra calls it only if the
-// first argument is not the name of one of the group's commands, so any argument is an error. The error suggests a
-// command with a similar name, or else lists all commands of the group.
+// rejectUnknownCommand is the argument check of a command group. It returns nil if args is empty. Otherwise it returns
+// an error for the first argument, even if that is the name of a command, because cobra calls it only if the argument
+// is not. The error suggests the visible command of the group with a similar name, or else lists all visible commands.
+// It is a plain error, which setArgumentChecks turns into a usageError.
 func rejectUnknownCommand(group *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -122,8 +131,9 @@ func rejectUnknownCommand(group *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q%s", args[0], group.CommandPath(), hint)
 }
 
-// flagError returns the usage error for an error that cobra reports about a flag of a command. If the flag is unknown
-// and the command has a flag with a similar name, the message suggests that flag.
+// flagError returns a usageError that wraps err, the error of cobra for a flag of a command, such as an unknown flag, a
+// flag without its value, or an invalid value. err must not be nil. If the flag is unknown or lacks its value, and the
+// command has a flag with a similar or the same name, the message also suggests that flag.
 func flagError(command *cobra.Command, err error) error {
 	var unknown interface{ GetSpecifiedName() string }
 	if errors.As(err, &unknown) {

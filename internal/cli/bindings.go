@@ -11,7 +11,8 @@ import (
 )
 
 // newBindings returns the command group `bindings`, the commands for operators that inspect, repair and remove
-// bindings.
+// bindings, such as `bindings list` and `bindings delete`. The commands write to streams, which also supply the
+// environment.
 func newBindings(streams Streams) *cobra.Command {
 	return storedGroup(streams, lifecycle.Binding,
 		"List, show, delete, compare, unlock, upgrade, encrypt, export and import bindings",
@@ -32,7 +33,8 @@ resources, its credentials, and a record of the pak and the inputs that created 
 }
 
 // newInstance returns the command group `instance`, the commands for operators that inspect, repair and remove the
-// resources that provision templates created for service instances.
+// resources that provision templates created for service instances, such as `instance show` and `instance destroy`. The
+// commands write to streams, which also supply the environment.
 func newInstance(streams Streams) *cobra.Command {
 	return storedGroup(streams, lifecycle.Instance,
 		"List, show, destroy, apply, unlock and upgrade the OpenTofu resources of service instances",
@@ -50,10 +52,11 @@ service without one are not listed`,
 	)
 }
 
-// storedGroup returns the command group for bindings or service instances, depending on kind, which contains the
-// commands. It sets the completion of the commands; see completeStored. short is the group's description in one line.
-// subject is the object of the first sentence of the group's help, "Inspect, repair and remove …", without the final
-// period; more sentences may follow in it.
+// storedGroup returns the command group `bindings` or `instance`, depending on kind, which contains the commands. It
+// also changes each command: the shell completes its arguments and flags with ids and services from the state backend
+// and the paks, for which streams supplies the environment. short is the group's description in one line. The help
+// begins with "Inspect, repair and remove " and subject. subject has no final period and may consist of several
+// sentences.
 func storedGroup(
 	streams Streams, kind lifecycle.Kind, short, subject string, commands ...*cobra.Command,
 ) *cobra.Command {
@@ -69,7 +72,7 @@ the JSON.`
 		commands...)
 }
 
-// plural returns the plural of a kind, "bindings" or "instances".
+// plural returns the plural of a kind in lower case: "bindings" or "instances".
 func plural(kind lifecycle.Kind) string { return string(kind) + "s" }
 
 // parentCommand returns the name of the command group for a kind, "bindings" or "instance".
@@ -88,19 +91,27 @@ func withArticle(kind lifecycle.Kind) string {
 	return "an instance"
 }
 
-// unreadableMessage returns the message for a binding or service instance whose state or record cannot be read.
+// unreadableMessage returns the message for a binding or service instance whose state or record cannot be read, such as
+// "binding b1 is unreadable: " followed by e.Error, the reason. The condition of e must be lifecycle.Unreadable,
+// because the reason is empty otherwise.
 func unreadableMessage(e *lifecycle.Entry) string {
 	return fmt.Sprintf("%s %s is unreadable: %s", e.Kind, e.ID, e.Error)
 }
 
-// operatorWork is the work of a command that needs the adapter's configuration, paks and state backend. args are the
-// command's arguments. The operator is closed after the call. The error becomes that of the command.
+// An operatorWork is the part of a command that runs with an open operator, which gives access to the adapter's
+// configuration, paks and state backend. args are the command's arguments. The caller closes the operator after the
+// call, so the function must not keep it. Its error becomes that of the command.
 type operatorWork func(ctx context.Context, operator *states.Operator, args []string) error
 
 // withOperator sets the RunE of a command and returns the command. RunE opens an operator for the configuration, calls
-// work with it and with the arguments of the command, and closes it. The options are read when the command runs, so
-// that flags may set them. RunE returns the error of states.Open, for example if the configuration is invalid or no pak
-// can be read, or that of work.
+// work with it and with the arguments of the command, and closes it. streams supplies the environment, which may name
+// the file of the configuration, and receives the log. RunE reads options when the command runs, so that flags may set
+// them; options must not be nil.
+//
+// RunE returns the error of work. It returns an error without calling work if the operator cannot be opened, for
+// example because the configuration is invalid, no pak can be read, the state directory of the local backend was never
+// used, or a directory of the cache or the state cannot be created. The options permit some of these; see
+// states.Options.
 func withOperator(
 	command *cobra.Command, streams Streams, options *states.Options, work operatorWork,
 ) *cobra.Command {

@@ -16,9 +16,17 @@ import (
 	"service-adapter/internal/outfile"
 )
 
-// newExport returns the command `bindings export FILE`, which writes a backup of all states and keeps the previous file
-// as FILE.1. If states are unreadable, or if the state backend is empty and FILE is not, the command writes
-// FILE.partial instead and exits with exitFindings.
+// newExport returns the command `bindings export FILE`, which writes a backup of all states of bindings and service
+// instances to FILE, readable only by its owner, and keeps the previous file as FILE.1, unless the previous file has no
+// entries and FILE.1 exists. If states are unreadable, or if the state backend is empty and FILE exists and is neither
+// empty nor a backup without entries, the command writes FILE.partial instead and changes neither FILE nor FILE.1. A
+// device or a pipe is written directly. streams receive the summary and the progress. Reading the states may delete
+// empty workspaces and restore incomplete local states; see lifecycle.Export.
+//
+// The command returns errFindings if it wrote FILE.partial or if states are unreadable. It returns another error if the
+// operator cannot be opened, if --require-encryption is set and no key is configured, if no pak has a usable OpenTofu,
+// if the backend or an existing FILE cannot be read, or if a file cannot be written. The previous backup is then still
+// in FILE or in FILE.1.
 func newExport(streams Streams) *cobra.Command {
 	var requireEncryption bool
 	command := &cobra.Command{
@@ -65,8 +73,9 @@ directly.` +
 // backupMode is the mode of a backup, which contains credentials.
 const backupMode = 0o600
 
-// An export is one run of `bindings export`. streams, operator, path and output are its input; writer, replace and
-// rotate set the other fields.
+// An export is one run of `bindings export`, which writes a backup to a file. streams, operator, path and output are
+// its input, and must be set. The other fields contain the results and are read by report. The function that writer
+// returns sets count and missing, and replace sets partial and reason if it writes FILE.partial instead of FILE.
 type export struct {
 	streams  Streams
 	operator *states.Operator
@@ -82,11 +91,11 @@ type export struct {
 	partial, reason string
 }
 
-// writer returns a function that reads all states and writes the backup to its argument. The function sets e.count to
-// the number of entries that it wrote, and e.missing to the entries whose states cannot be read. These are absent from
-// the backup and are not an error. The function returns an error if the workspaces cannot be listed, if no pak has a
-// usable OpenTofu, if ctx ends, or if the backup cannot be encrypted or written; the written part is not a valid backup
-// then. It reports progress on standard error.
+// writer returns a function that reads all states from the state backend and writes the backup to its argument, with
+// progress on standard error. The function sets e.count to the number of entries that it wrote, and e.missing to the
+// entries whose states cannot be read. These are absent from the backup and are not an error. The function returns an
+// error if the workspaces cannot be listed, if no pak has a usable OpenTofu, if ctx ends, or if a state cannot be
+// encrypted or the backup cannot be written; the written part is not a valid backup then.
 func (e *export) writer(ctx context.Context) func(to io.Writer) error {
 	return func(to io.Writer) (err error) {
 		progress := newProgress(e.streams, "reading states")
@@ -96,10 +105,16 @@ func (e *export) writer(ctx context.Context) func(to io.Writer) error {
 	}
 }
 
-// replace replaces the file by the new backup and keeps the previous file as FILE.1. If entries are unreadable, or if
-// the new backup is empty and the previous one is not, replace does not change the file: it writes the new backup to
-// FILE.partial instead, sets partial and reason, and returns nil. It sets count and missing. It returns an error if the
-// backup cannot be written or a file cannot be read or replaced; the previous backup then is in FILE or in FILE.1.
+// replace replaces FILE, which is the target of e.output, by a new backup and keeps the previous file as FILE.1. If the
+// previous file has no entries, an existing FILE.1 stays instead (see rotate). The new backup is complete before any
+// file is changed. If entries are unreadable, or if the new backup has no entries and FILE exists and is neither empty
+// nor a backup without entries, replace does not change FILE: it writes the new backup to FILE.partial instead, sets
+// e.partial and e.reason, and returns nil. It also sets e.count and e.missing.
+//
+// replace returns an error if the states cannot be read or encrypted (see writer), if a temporary file in the directory
+// of FILE cannot be written, if an existing FILE cannot be opened, if FILE.1 has to be replaced and is not a regular
+// file, if FILE.partial cannot be written, if a file cannot be renamed, or if the directory cannot be synchronised. A
+// previous backup with entries is then in FILE or in FILE.1.
 func (e *export) replace(ctx context.Context) error {
 	staged, err := e.output.Stage(backupMode, e.writer(ctx))
 	if err != nil {
@@ -125,10 +140,11 @@ func (e *export) replace(ctx context.Context) error {
 	return partial.Publish(ctx, staged)
 }
 
-// rotate keeps the previous backup as FILE.1 and publishes the staged one as FILE. previousEmpty reports whether the
-// previous backup has no entries; an existing FILE.1 then stays, because it may contain some. rotate returns an error
-// if the previous backup cannot be kept or the new one cannot be published; see outfile.Output.KeepPrevious and
-// Publish.
+// rotate keeps the previous backup FILE, the target of e.output, as FILE.1 and then moves staged, the complete new
+// backup, to FILE. previousEmpty says that FILE is missing or has no entries; an existing FILE.1 then stays, because it
+// may contain some. If FILE does not exist, only staged is moved. rotate returns an error if FILE must be kept and
+// FILE.1 exists and is not a regular file, if a file cannot be renamed, or if the directory cannot be synchronised.
+// After an error, the previous backup is in FILE or in FILE.1. ctx has no effect, because the target is a regular file.
 func (e *export) rotate(ctx context.Context, staged *outfile.Staged, previousEmpty bool) error {
 	older := e.output.Target() + ".1"
 	if _, err := os.Lstat(older); !previousEmpty || errors.Is(err, fs.ErrNotExist) {
@@ -139,8 +155,9 @@ func (e *export) rotate(ctx context.Context, staged *outfile.Staged, previousEmp
 	return e.output.Publish(ctx, staged)
 }
 
-// emptyBackup reports whether a file does not exist, has no content, or is a backup without entries, so that it can be
-// replaced. It returns false for any other file, and an error if an existing file cannot be opened.
+// emptyBackup reports whether the file at path does not exist, has no content, or is a backup without entries, so that
+// no data is lost when it is replaced. It returns false for any other file, also for one that is not a backup or whose
+// content cannot be read. It returns an error if the file exists and cannot be opened.
 func emptyBackup(path string) (bool, error) {
 	file, err := os.Open(path) //nolint:gosec // the user names the file
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,8 +170,9 @@ func emptyBackup(path string) (bool, error) {
 	return lifecycle.EmptyBackup(file), nil
 }
 
-// report writes a summary to standard error: whether the backup is encrypted, the entries that cannot be read, the
-// number of entries, and, if the file was not replaced, the reason.
+// report writes a summary of the finished export to standard error: that the states are not encrypted if the
+// configuration has no key, each entry that cannot be read, the numbers of written and unreadable entries, and, if
+// FILE.partial was written instead of FILE, the reason. Failed writes are ignored.
 func (e *export) report() {
 	if !e.operator.Encrypts() {
 		say(e.streams, "the states in the file are not encrypted, because state.encryption is not set")
@@ -169,7 +187,16 @@ func (e *export) report() {
 }
 
 // newImport returns the command `bindings import FILE`, which stores the states of a backup that the state backend does
-// not contain. It never changes a stored state.
+// not contain. FILE is the path of the backup. The state directory of a local backend may be one that was never used.
+// An equal stored state is left alone, without a line of text, and a different one makes the item fail; the command
+// replaces no stored state by one of the backup. With --dry-run it stores none of the backup. Even then, reading the
+// stored states may delete empty workspaces and restore incomplete local states; see lifecycle.Backup.RestoreWorkspace.
+//
+// The command returns errFindings if an item failed. It returns another error, and stores nothing, if the operator
+// cannot be opened, if the file cannot be read, is incomplete or contains a state that cannot be decrypted, if no pak
+// has a usable OpenTofu, or if the state backend cannot be listed. If a key is configured, a state in clear text is
+// such an error as well, unless --accept-unencrypted is set, which encrypts it. The results are written to streams; a
+// failed write to standard output is an error.
 func newImport(streams Streams) *cobra.Command {
 	var dryRun bool
 	run := batch{

@@ -15,17 +15,22 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// addSecretsFlag adds the flag --secrets, which supplies the credentials of running instances in addition to
-// --director.
+// addSecretsFlag adds the flag --secrets FILE to a command. The file supplies the credentials to which deployed
+// manifests refer, in addition to the data that the Director of --director supplies; see ReadSecrets for its form. The
+// path is stored in r; its default "" means that there are no credentials.
 func (r *removal) addSecretsFlag(command *cobra.Command) {
 	command.Flags().StringVar(&r.secretsFile, "secrets", "",
 		"with --director, a YAML or JSON file with the values of the references in deployed manifests")
 }
 
-// runningInstances returns the source of the data about running instances that --director and --secrets describe. It
-// returns nil if --director is not set, and with --gone, which selects instances without a deployment. It returns the
-// errors of ReadDirectorConfig and ReadSecrets, and an error if the address or the credentials in the file of
-// --director are missing or malformed. The Director is not asked yet.
+// runningInstances returns the source of current data about running instances, from which the inputs of a deletion are
+// evaluated again: the Director of --director and the credentials in the file of --secrets, if that is set. It returns
+// nil without an error if --director is not set, or if --gone is set, which selects instances without a deployment; the
+// recorded inputs are used then. The Director is not asked yet.
+//
+// runningInstances returns an error if one of the two files cannot be read, is accessible to users other than its owner
+// and group, or has an invalid form, if the address or the credentials in the file of --director are missing or
+// malformed, or if ctx ends while the file of --secrets is read. The first result must not be used after an error.
 func (r *removal) runningInstances(ctx context.Context) (*states.Running, error) {
 	if r.platform.directorFile == "" || r.platform.gone {
 		return nil, nil //nolint:nilnil // nil means that the recorded inputs are used
@@ -45,10 +50,12 @@ func (r *removal) runningInstances(ctx context.Context) (*states.Running, error)
 	return running, err
 }
 
-// deploymentReader returns a function that reads the manifest, the VMs and the DNS addresses of the deployment with a
-// name from the Director. It asks for each deployment only once, because many bindings can belong to one instance, and
-// again after an error. The function returns the error of the Director, for example if the deployment does not exist.
-// The function is not safe for concurrent use.
+// deploymentReader returns a function that reads a deployment from the Director: its manifest, its VMs and its DNS
+// addresses. For each DNS address that the client's configuration describes, the function creates a link at the
+// Director and deletes it again. The second argument of the function is the name of the deployment. The function keeps
+// each deployment that it has read and returns it again, because many bindings can belong to one instance; after an
+// error it asks again. It returns an error if a request fails, or if the deployment does not exist or has no manifest.
+// It is not safe for concurrent use.
 func deploymentReader(client *director.Client) func(context.Context, string) (*states.Deployment, error) {
 	deployments := map[string]*states.Deployment{}
 	return func(ctx context.Context, name string) (*states.Deployment, error) {
@@ -72,10 +79,15 @@ func deploymentReader(client *director.Client) func(context.Context, string) (*s
 	}
 }
 
-// ReadSecrets reads the values of references from a YAML or JSON file: a mapping of the names of references to texts,
-// or to mappings of keys to texts. A name may include the parentheses of the reference, which the result does not
-// contain. Scalars become the text that is written in the file. ReadSecrets returns an error if the file cannot be
-// read, is accessible to users other than its owner and group, is not one YAML document, or has another form. Errors
+// ReadSecrets reads the values of references, such as ((password)), from a YAML or JSON file. The file is a mapping of
+// the names of references to texts, or to mappings of keys to such values. A name in the file may include the
+// parentheses; the names in the result do not. Of a name that occurs with and without them, one of the values is lost.
+// Scalars such as numbers become the text that is written in the file. The values of the result are strings and values
+// of type map[string]any. An empty mapping results in an empty map.
+//
+// path is the path of the file, relative to the working directory if it is not absolute. ReadSecrets returns an error
+// if the file cannot be read, is accessible to users other than its owner and group, is empty, contains more than one
+// YAML document, is not valid YAML or a mapping, contains a null, a list or a repeated key, or if ctx ends. Errors
 // contain no values.
 func ReadSecrets(ctx context.Context, path string) (map[string]any, error) {
 	if err := checkSecretFile("the file of --secrets", path); err != nil {
@@ -111,8 +123,10 @@ func ReadSecrets(ctx context.Context, path string) (map[string]any, error) {
 	return secrets, nil
 }
 
-// secretTexts returns the text of a scalar as it is written, or a map[string]any of such texts and maps for a mapping.
-// It returns an error, which begins with the line number and a colon, if a value is null or a list.
+// secretTexts returns the text of a scalar as it is written, as a string, or for a mapping a map[string]any whose
+// values are such texts or maps. node must be part of a flat tree, without aliases and merge keys. secretTexts returns
+// an error, which begins with the line number and a colon, such as "3: a value must be …", if the node or a value in it
+// is null or a list.
 func secretTexts(node *yaml.Node) (any, error) {
 	if node.Kind == yaml.ScalarNode && !yamltree.IsNull(node) {
 		return node.Value, nil
@@ -131,8 +145,9 @@ func secretTexts(node *yaml.Node) (any, error) {
 	return texts, nil
 }
 
-// checkSecretFile returns an error if a file does not exist, cannot be inspected, or if its mode lets users other than
-// its owner and group access it. what describes the file in the error for a missing one.
+// checkSecretFile returns an error if the file at path does not exist or cannot be inspected, or if its mode grants any
+// access to users other than its owner and group. The content is not read. what describes the file, such as "the file
+// of --secrets", and is used only in the error for a file that cannot be inspected.
 func checkSecretFile(what, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -15,9 +15,16 @@ import (
 // processor and the memory of its providers on a machine where the broker may be at work.
 const driftsAtOnce = 4
 
-// newDrift returns the command `bindings drift` or `instance drift`, depending on kind. It compares the real resources
-// of the selected bindings or service instances with their states, without changing either. An item whose last
-// creation, change or deletion is not complete is not compared, and its result is that condition.
+// newDrift returns the command `bindings drift` or `instance drift`, depending on kind. The command compares the real
+// resources of the selected bindings or service instances with their states, without changing either; only a state that
+// an earlier run could not save is saved first. The items are selected by ids, which are the arguments, or with --all
+// and filters. An item whose last creation, change or deletion is not complete is not compared: its result is that
+// condition, which is not an error. The results are written to streams.
+//
+// The command returns errFindings if a resource differs from its state. It returns another error, even if a resource of
+// another item differs, if an item could not be compared, for example because it does not exist. It also returns
+// another error if the operator cannot be opened, if the items cannot be selected, or if standard output cannot be
+// written.
 func newDrift(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	selected := &selection{kind: kind}
 	command := &cobra.Command{
@@ -45,9 +52,10 @@ If a creation, change or deletion is not complete, only that condition is report
 	return run.attach(command)
 }
 
-// resultOfChanges returns the result of a comparison that returned changes and err. The result is success, with the
-// changes, if there are any, "current" if there are none, and otherwise, if err is not nil, the result of resultOf.
-// Kind and ID of the result are not set.
+// resultOfChanges returns the result of a comparison or an apply that returned changes and err. If err is nil, Result
+// is success, such as "drifted", if there are changes, and "current" if there are none. Otherwise Result is that of
+// resultOf, usually "failed" with the text of err. Changes of the result are changes in all cases. Kind and ID of the
+// result are not set.
 func resultOfChanges(changes []tfjson.Change, err error, success string) result {
 	done := resultOf(err, success)
 	if done.Changes = changes; err == nil && len(changes) == 0 {

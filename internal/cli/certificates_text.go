@@ -12,9 +12,10 @@ import (
 	"service-adapter/internal/operate/certificates"
 )
 
-// writeCertificates appends an instance to the text: a table of its certificates, in which a certificate that several
-// bindings contain has one line, followed by the bindings to create again and the errors. reference is nil without a
-// comparison.
+// writeCertificates appends an instance to text, which contains the instances before it: a heading with its id, service
+// and plan, a table of its certificates, the bindings that have another authority than the newest one or that do not
+// trust the reference, and the errors of the instance and its bindings. An empty line separates instances. reference is
+// that of the comparison, or nil without a comparison; the instance must be one that Survey.Instances returned.
 func writeCertificates(text *strings.Builder, instance *certificates.Instance, reference *certificates.Reference) {
 	if text.Len() > 0 {
 		text.WriteString("\n")
@@ -55,8 +56,8 @@ func writeCertificates(text *strings.Builder, instance *certificates.Instance, r
 	}
 }
 
-// certificateStatus returns the cell of the column STATUS: "due", or "superseded" if the certificate is not due, or "-"
-// if it is neither.
+// certificateStatus returns the cell of the column STATUS of a certificate: "due" if due is set, otherwise "superseded"
+// if superseded is set, and otherwise "-".
 func certificateStatus(due, superseded bool) string {
 	switch {
 	case due:
@@ -68,8 +69,8 @@ func certificateStatus(due, superseded bool) string {
 	}
 }
 
-// printable returns the character itself, or a question mark if it is not printable, because a terminal could take it
-// for a command.
+// printable returns the character itself if it is printable according to unicode.IsPrint, and otherwise a question
+// mark, because a terminal could interpret the character as a command.
 func printable(char rune) rune {
 	if !unicode.IsPrint(char) {
 		return '?'
@@ -80,10 +81,14 @@ func printable(char rune) rune {
 // shortFingerprint is the number of digits of a fingerprint in the table. JSON contains all 64.
 const shortFingerprint = 16
 
-// certificateTable returns the table of the certificates of an instance, or "" without any: first those that the
-// Director reports, then those of the server of a comparison, of outputs and of bindings. A certificate that several
-// bindings contain has one line. Characters that are not printable are replaced by question marks. An empty cell is
-// "-". reference must not be nil if the instance has certificates of a server.
+// certificateTable returns the table of the certificates of an instance, with a heading and a line break at its end, or
+// "" if the instance has none. The table contains first the certificates that the Director reports, then those of the
+// server of a comparison, of the outputs and of the bindings. Equal certificates that several bindings contain under
+// the same key, with the same authority and status, share one line with the number of bindings.
+//
+// In the text of certificates, characters that are not printable are replaced by question marks, and an empty cell is
+// "-". A fingerprint or key id of an authority is cut to 16 digits. reference supplies the name of the server; it may
+// be nil if the instance has no certificates of a server.
 func certificateTable(instance *certificates.Instance, reference *certificates.Reference) string {
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)

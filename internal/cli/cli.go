@@ -16,7 +16,7 @@
 // # Structure
 //
 // Each command has a file, or a pair of related commands has one. A function whose name begins with new returns a cobra
-// command; newGroup turns a command into one that contains others. Commands that use the state backend run with an
+// command; newGroup turns a command into one that contains others. Commands that use the state backend run with a
 // states.Operator (see withOperator). Commands that work on several bindings or service instances, which are called
 // items, are a batch: it runs the work and reports one result for each item. A selection holds the flags that choose
 // the items.
@@ -44,7 +44,10 @@ const (
 	exitInternal
 )
 
-// Streams holds the standard streams and the environment of a command, and facts about the program.
+// A Streams holds the standard streams and the environment of a command, and facts about the program: its version, its
+// commit, and whether the output streams are terminals. Stdout, Stderr and Getenv must be set, so the zero value is not
+// usable. Stdin must be set for a command that reads standard input. With the other fields zero, the program is a
+// development build and its output is not coloured.
 type Streams struct {
 	// Invocation holds the standard streams, the environment and the program's version, which are passed on to package
 	// adapter.
@@ -61,7 +64,8 @@ type Streams struct {
 // no message for this error.
 var errFindings = errors.New("findings were reported")
 
-// findingsError returns errFindings if a command reported findings, else nil.
+// findingsError returns errFindings if reported is true, because the command has written findings to its output, and
+// nil otherwise. errFindings makes the command exit with exitFindings without a further message.
 func findingsError(reported bool) error {
 	if reported {
 		return errFindings
@@ -69,10 +73,11 @@ func findingsError(reported bool) error {
 	return nil
 }
 
-// Handles reports whether Run handles a command line with this first argument. That is so for the name of a command of
-// this package, for the flags -h, --help and --version, for the requests of completion scripts, and for a likely
-// misspelling of a command, which Run reports. Package adapter handles all other command lines, because the protocol of
-// the on-demand broker prescribes the error for an unknown command.
+// Handles reports whether Run handles a command line whose first argument is argument. It returns true for the name of
+// a command of this package, for help, -h, --help and --version, for the hidden commands that completion scripts call,
+// and for a likely misspelling of a command, --help or --version, which Run reports as an error. It returns false for
+// "" and every other argument. Package adapter handles those command lines, because the protocol of the on-demand
+// broker prescribes the error for an unknown command.
 func Handles(argument string) bool {
 	commands := []string{
 		"bindings", "certificates", "completion", "help", "--help", "instance", "metrics", "pak", "pending-changes",
@@ -83,11 +88,14 @@ func Handles(argument string) bool {
 		diag.Suggest(argument, commands) != ""
 }
 
-// Run executes a command and returns its exit code (see the package comment). args are the arguments without the
-// program's name, and are not changed; the first argument is the name of a command or a flag; --version prints the
-// version in one line. Run writes errors to standard error. Canceling ctx interrupts the command. Without args, Run
-// prints the help and returns 0. The arguments "help NAME", with a command that the on-demand broker calls, print the
-// help of that command, which is in package adapter; the exit code is then that of adapter.Run.
+// Run executes a command and returns its exit code: 0 for success, 1 for findings, 2 for wrong usage and 3 for any
+// other error. args are the arguments without the program's name, and are not changed; the first argument is the name
+// of a command or a flag. If args is empty, Run prints the help and returns 0; args must not be nil, for which cobra
+// would use os.Args. --version prints the version in one line. Run writes errors to standard error. Canceling ctx
+// interrupts the command.
+//
+// The arguments "help NAME", with the name of a command that the on-demand broker calls, such as create-binding, print
+// the help of that command, which is in package adapter; the exit code is then that of adapter.Run.
 func Run(ctx context.Context, streams Streams, args []string) int {
 	if len(args) == 2 && args[0] == "help" && slices.Contains(adapter.Commands(), args[1]) {
 		invocation := streams.Invocation
@@ -108,8 +116,9 @@ The broker itself calls %s, which
 read the broker's request from standard input. "service-adapter help create-binding" and the help of the other four
 contain an example of a request.`
 
-// newRoot returns the command service-adapter, which contains all commands of this package. These read from and write
-// to the streams. Its flag --version prints the version in one line.
+// newRoot returns the command service-adapter, which contains all commands of this package. The commands read from and
+// write to streams. The flag --version of the root command prints the version in one line. The command prints neither
+// errors nor its usage after an error, because finish does. Errors in flags and arguments are usageErrors.
 func newRoot(streams Streams) *cobra.Command {
 	root := newGroup(
 		&cobra.Command{
@@ -142,7 +151,7 @@ func newRoot(streams Streams) *cobra.Command {
 	return root
 }
 
-// finish writes the error of a command to standard error and returns the exit code for it:
+// finish writes err, the error of a command, to standard error and returns the exit code for it:
 //
 //   - exitClean for nil, without writing an error.
 //   - exitFindings for errFindings, without writing an error, because the command has reported its findings.
@@ -151,7 +160,8 @@ func newRoot(streams Streams) *cobra.Command {
 //   - exitUsage for a usageError. The message also refers to the help of the command.
 //   - exitInternal for any other error.
 //
-// An error may be wrapped. If it is of several of these kinds, the first one in this list counts.
+// An error may be wrapped. If it is of several of these kinds, the first one in this list counts. command is the
+// command that was executed, or the one that contains it if the command line was invalid. A failed write is ignored.
 func finish(streams Streams, command *cobra.Command, err error) int {
 	var usage usageError
 	var user *fault.UserError

@@ -14,8 +14,9 @@ import (
 	"service-adapter/internal/operate/states"
 )
 
-// newCompletion returns the command `completion bash|zsh|fish`, which prints a completion script for one of these
-// shells to standard output.
+// newCompletion returns the command `completion bash|zsh|fish`, which prints a script to streams.Stdout that completes
+// the commands, flags and arguments of service-adapter in this shell. Any other number or choice of arguments is a
+// usage error. The command otherwise fails only if the script cannot be written.
 func newCompletion(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
@@ -43,15 +44,19 @@ and plans are completed if the configuration, the state backend and the paks can
 	}
 }
 
-// completeFlag sets the completion of a flag's value. It does nothing if the command has no flag of this name, or if
-// the flag has a completion already.
+// completeFlag sets the function that completes the value of a command's flag in a shell. name is the name of the flag
+// without its dashes, and complete returns the candidates. completeFlag does nothing if the command has no flag of this
+// name, or if the flag has a completion already.
 func completeFlag(command *cobra.Command, name string, complete cobra.CompletionFunc) {
 	_ = command.RegisterFlagCompletionFunc(name, complete) // the errors are those of the comment
 }
 
-// completePaks sets the completion of commands whose argument is a pak. Arguments are completed with brokerpak files
-// and directories, unless the command already has a completion. The flags --service, --plan and --diff are completed
-// with the names in the paks that the command line already contains. A pak that cannot be read adds no names.
+// completePaks sets the completions of commands whose arguments are paths of paks. Arguments are completed with
+// directories and *.brokerpak files, unless the command already has a completion of its own. The flag --service, if a
+// command has it, is completed with the names of the services in the paks that the command line already contains as
+// arguments, and the flags --plan and --diff with the names of the plans of all these services. Plans include those of
+// the environment variables GSB_SERVICE_<NAME>_PLANS, which streams supplies. A pak that cannot be read adds no names
+// and is not reported.
 func completePaks(streams Streams, commands []*cobra.Command) {
 	pakNames := func(names func(*brokerpak.Service) []string) cobra.CompletionFunc {
 		return func(_ *cobra.Command, args []string, _ string) (all []string, _ cobra.ShellCompDirective) {
@@ -80,10 +85,12 @@ func completePaks(streams Streams, commands []*cobra.Command) {
 	}
 }
 
-// completeStored sets the completion of a command that works on bindings or service instances. Its arguments are
-// completed with the stored ids of this kind if its Use contains "ID", and not at all otherwise. If the command has
-// them, the flag --instance is completed with the ids of service instances, and the flag --service with the services of
-// the configured paks.
+// completeStored sets the completions of a command that works on items of kind, which are bindings or service
+// instances. If Use of the command contains "ID", its arguments are completed with the ids of this kind in the state
+// backend; otherwise they have no completion. If the command has the flags, --instance is completed with the ids of
+// service instances, and --service with the services of the configured paks. The ids and names are read when the user
+// requests a completion; an error then results in no candidates and no message. streams supplies the environment for
+// the configuration.
 func completeStored(streams Streams, command *cobra.Command, kind lifecycle.Kind) {
 	ids := func(kind lifecycle.Kind) cobra.CompletionFunc {
 		return completeFromBackend(streams, func(ctx context.Context, operator *states.Operator) (all []string) {
@@ -104,10 +111,11 @@ func completeStored(streams Streams, command *cobra.Command, kind lifecycle.Kind
 	completeFlag(command, "service", completeFromBackend(streams, services))
 }
 
-// completeFromBackend returns a completion with the candidates that a function returns for the configured adapter,
-// without those that the command line already contains. The context of candidates ends after a few seconds. There are
-// no completions if the adapter cannot be opened with its configuration, or if the command takes a single id and
-// already has it. The completion writes nothing to standard error.
+// completeFromBackend returns a completion function for arguments or flags. Each call opens the configured adapter for
+// the environment of streams, calls candidates with it and with a context that ends after five seconds, and returns the
+// candidates that are not arguments on the command line yet. The shell is told not to offer files. The result is empty
+// if the adapter cannot be opened. It is also empty if the command line already has an argument, unless Use of the
+// command contains "ID…", which means several ids. The completion writes no errors or log messages to standard error.
 func completeFromBackend(
 	streams Streams, candidates func(context.Context, *states.Operator) []string,
 ) cobra.CompletionFunc {

@@ -9,7 +9,14 @@ import (
 )
 
 // newMetrics returns the command `metrics`, which prints metrics of bindings, instances, locks, paks, certificates and
-// commands to standard output, in the text format of OpenMetrics.
+// commands to standard output, in the text format of OpenMetrics. It reads all states, and with --broker-config also
+// asks the broker's Director for certificates. If no pak can be read, the metrics of states, locks and certificates are
+// missing.
+//
+// The command fails if the adapter cannot be opened with its configuration, if the broker's configuration cannot be
+// read or is invalid, if paks can be read but none has a usable OpenTofu, if the states, the locks, the audit log or
+// its counts cannot be read, or if the output cannot be written. Unreadable paks, single unreadable states and failed
+// requests to the Director are not errors but are counted in metrics.
 func newMetrics(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "metrics",

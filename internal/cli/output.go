@@ -19,7 +19,8 @@ func say(streams Streams, text string) {
 	_, _ = fmt.Fprintln(streams.Stderr, text) // an error could only be reported to the same stream
 }
 
-// write writes text, which is the product of a command, and returns the error of a failed write.
+// write writes text, which is part of the product of a command, unchanged to a writer, which is usually standard
+// output. It returns an error that begins with "writing the output" if the write fails, and nil otherwise.
 func write(to io.Writer, text string) error {
 	if _, err := io.WriteString(to, text); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
@@ -27,8 +28,8 @@ func write(to io.Writer, text string) error {
 	return nil
 }
 
-// writeJSON writes an indented JSON document and a line break. It does not escape HTML characters. It returns an error
-// if the document cannot be encoded or written.
+// writeJSON writes a document as JSON, indented by two spaces, and a line break at the end. It does not escape the HTML
+// characters <, > and &. It returns an error if the document cannot be encoded or the write fails.
 func writeJSON(to io.Writer, document any) error {
 	encoder := json.NewEncoder(to)
 	encoder.SetEscapeHTML(false)
@@ -39,7 +40,8 @@ func writeJSON(to io.Writer, document any) error {
 	return nil
 }
 
-// jsonFlag adds the flag --json to a command and stores its value in asJSON.
+// jsonFlag adds the flag --json to a command. It sets *asJSON to false; when the command line is parsed, *asJSON
+// becomes the value of the flag. asJSON must not be nil.
 func jsonFlag(command *cobra.Command, asJSON *bool) {
 	command.Flags().BoolVar(asJSON, "json", false, "write JSON instead of text")
 }
@@ -54,8 +56,8 @@ func writeEither(streams Streams, asJSON bool, document any, text string) error 
 	return write(streams.Stdout, text)
 }
 
-// counted returns a number with its noun, such as "1 error" or "2 errors". noun is the singular; the plural is formed
-// by adding an s.
+// counted returns a number with its noun, such as "1 error", "2 errors" or "0 errors". noun is the singular; for every
+// count except 1, an "s" is appended to it.
 func counted(count int, noun string) string {
 	if count == 1 {
 		return "1 " + noun
@@ -70,9 +72,9 @@ func useColours(streams Streams) bool {
 	return streams.Terminal && text == ""
 }
 
-// A progress reports on standard error how many items have been processed. On a terminal it overwrites one line when
-// the percentage changes; elsewhere it writes a line for every logInterval items, and only if there are more than
-// quietItems. newProgress returns one.
+// A progress reports on standard error how many items of a command have been processed. On a terminal it overwrites one
+// line when the percentage changes. Elsewhere it writes a line for every 500 items (logInterval), and only if the
+// command has more than 1,000 items (quietItems). newProgress returns one; the zero value must not be used.
 type progress struct {
 	streams Streams
 	// activity is the beginning of the line, such as "reading states". If it is "", nothing is reported.
@@ -89,16 +91,18 @@ const (
 	logInterval = 500
 )
 
-// newProgress returns a progress for an activity, such as "reading states", which begins its line. A progress with an
-// empty activity reports nothing.
+// newProgress returns a progress that has reported no item yet. activity, such as "reading states", is the beginning of
+// its line, as in "reading states: 5 of 20". A progress with an empty activity reports nothing. The line is written to
+// streams.Stderr; streams.ErrTerminal selects how. newProgress itself writes nothing.
 func newProgress(streams Streams, activity string) *progress {
 	return &progress{streams: streams, activity: activity, shownPercent: -1}
 }
 
-// report reports that done of total items have been processed; total must not be 0. It must be called after each item,
-// and not concurrently. On a terminal it overwrites the line on standard error if the percentage has changed. Elsewhere
-// it writes a line for every logInterval items if total is larger than quietItems. It does nothing without an activity.
-// A failed write is ignored.
+// report reports that done of total items have been processed, as in "reading states: 5 of 20". Callers must call it
+// after each item, and not concurrently. total must not be 0, which panics. On a terminal report overwrites the line on
+// standard error if the percentage has changed. Elsewhere it writes a line if total is larger than quietItems (1,000)
+// and done is a multiple of logInterval (500). It writes nothing if the progress has no activity. A failed write is
+// ignored.
 func (p *progress) report(done, total int) {
 	const whole = 100
 	text, percent := fmt.Sprintf("%s: %d of %d", p.activity, done, total), done*whole/total
@@ -112,8 +116,9 @@ func (p *progress) report(done, total int) {
 	}
 }
 
-// end erases the progress from the terminal's line, so that other text can be written. A later report shows it again.
-// end does nothing if no progress is shown.
+// end erases the line of the progress from the terminal, so that other text can be written. The next report writes the
+// line again. end does nothing if no line is shown, which is always so if standard error is not a terminal. A failed
+// write is ignored.
 func (p *progress) end() {
 	if p.shownPercent >= 0 {
 		_, _ = fmt.Fprint(p.streams.Stderr, "\r\x1b[K") // an error could only be reported to the same stream

@@ -10,7 +10,9 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// newPak returns the command group `pak` for authors of brokerpaks, with completion of paks, services and plans.
+// newPak returns the command group `pak` with all its commands, which are for authors of brokerpaks. The arguments of
+// the commands and the flags for services and plans have shell completions. Without a command, `pak` prints its help.
+// streams are the standard streams and the environment of all commands.
 func newPak(streams Streams) *cobra.Command {
 	pak := newGroup(
 		&cobra.Command{
@@ -36,16 +38,18 @@ manifest.yml and a definition of each service. "pak init" writes a new one, and 
 	return pak
 }
 
-// isPakCommand reports whether a command belongs directly to the group `pak`, so that finish treats an error in a pak
-// as a finding. It returns false for the group itself.
+// isPakCommand reports whether the parent of a command is the group `pak`, as for `pak build`. The exit code for an
+// error in a pak is then exitFindings instead of exitInternal. It returns false for the group itself and for a command
+// without a parent.
 func isPakCommand(command *cobra.Command) bool {
 	return command.HasParent() && command.Parent().Name() == "pak"
 }
 
-// withPak opens the pak at path, a directory or a zip, adds the plans of the environment variables
-// GSB_SERVICE_<NAME>_PLANS to its services, and calls work with it. It closes the pak afterwards, so work must not keep
-// it. withPak returns the error of opening the pak, which is a diag.Errors if the pak is invalid, of the plans, or of
-// work.
+// withPak opens the pak at path, a directory or a zip file, adds the plans of the environment variables
+// GSB_SERVICE_<NAME>_PLANS of streams to its services, calls work with it once, and closes it. work must not keep the
+// pak. withPak returns the error of work. It returns an error without calling work if the pak does not exist or cannot
+// be read, if the pak is invalid, which is a diag.Errors with all findings, or if one of the variables or of its plans
+// is invalid.
 func withPak(streams Streams, path string, work func(*brokerpak.Pak) error) error {
 	pak, err := brokerpak.Open(path)
 	if err != nil {
@@ -58,9 +62,10 @@ func withPak(streams Streams, path string, work func(*brokerpak.Pak) error) erro
 	return work(pak)
 }
 
-// withPaks opens the paks at paths as withPak does, and calls work with all of them, in the order of paths. Without
-// paths, it calls work with nil. It closes the paks afterwards. It returns the first error of opening a pak, without
-// calling work, or the error of work.
+// withPaks opens the paks at paths one after the other, as withPak does, calls work once with all of them in the order
+// of paths, and closes them. If paths is empty, it calls work with nil. It returns the error of work, or without
+// calling work the error for the first pak that cannot be opened, is invalid, or whose plans from the environment
+// variables GSB_SERVICE_<NAME>_PLANS are invalid.
 func withPaks(streams Streams, paths []string, work func([]*brokerpak.Pak) error) error {
 	if len(paths) == 0 {
 		return work(nil)
@@ -72,15 +77,17 @@ func withPaks(streams Streams, paths []string, work func([]*brokerpak.Pak) error
 	})
 }
 
-// runOnPak returns the RunE of a command whose first argument is the path of a pak. RunE calls work with the open pak;
-// see withPak for the errors.
+// runOnPak returns the RunE of a command whose first argument is the path of a pak, a directory or a zip file; without
+// arguments RunE panics. RunE opens the pak, calls work with it, and closes it. RunE returns the error of work, or
+// without calling work an error if the pak cannot be read, if it is invalid (a diag.Errors), or if the plans of the
+// environment variables GSB_SERVICE_<NAME>_PLANS are invalid.
 func runOnPak(streams Streams, work func(*brokerpak.Pak) error) func(*cobra.Command, []string) error {
 	return func(_ *cobra.Command, args []string) error { return withPak(streams, args[0], work) }
 }
 
-// selectService returns the service of a pak that is called name, or the only service if name is "". It returns a usage
-// error, which lists the services, if there is no such service, or if name is "" and the pak does not have exactly one
-// service.
+// selectService returns the service of a pak that is called name, or the only service if name is "". It returns nil and
+// a usageError, which lists at most nine names of services, if no service has that name, or if name is "" and the pak
+// does not have exactly one service.
 func selectService(pak *brokerpak.Pak, name string) (*brokerpak.Service, error) {
 	names := pak.ServiceNames()
 	switch {

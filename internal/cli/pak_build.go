@@ -13,7 +13,9 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// buildFlags holds the flags of `pak build`. `pak test` shares cache and binaries.
+// A buildFlags holds the values of the flags of `pak build`. `pak lock` and `pak test` use parts of it for their flags.
+// The zero value holds the defaults: no flag is set, so the pak is built for all its platforms, without source code,
+// into the default file.
 type buildFlags struct {
 	// output is the path of the pak that is written, "" for the default name.
 	output string
@@ -28,8 +30,15 @@ type buildFlags struct {
 	includeSource bool
 }
 
-// newBuild returns the command `pak build DIR`, which builds the pak in a directory, unless `pak validate` finds an
-// error in it, and prints the path of the .brokerpak file.
+// newBuild returns the command `pak build DIR`, which builds a .brokerpak file from the source directory DIR of a pak
+// and prints the path of the file. It is that of --output, or NAME-VERSION.brokerpak in the working directory; an
+// existing file is replaced only if the build succeeds. The command fetches binaries over the network unless --binary
+// or --cache supplies them, and writes progress to standard error.
+//
+// The command returns a usageError for a malformed flag. It returns errFindings, without building, if `pak validate`
+// finds an error in the pak, which it writes to standard error. It also fails if DIR cannot be read or is not a
+// directory, if a binary cannot be fetched, is not acceptable or differs from the pak's lock, if --binary names no
+// entry of terraform_binaries, or if the file or the output cannot be written.
 func newBuild(streams Streams) *cobra.Command {
 	var flags buildFlags
 	command := &cobra.Command{
@@ -69,17 +78,23 @@ contain the same parameters:
 	return command
 }
 
-// addSourceFlags adds the flags that choose the sources of binaries, --cache and --binary, to a command. Their values
-// are stored in f.
+// addSourceFlags adds two flags to a command that choose the sources of a pak's binaries: --cache, a directory that
+// keeps downloads, and --binary, the repeatable NAME=FILE or NAME=URL of one binary. Parsing the command line stores
+// their values in f without checking them; options checks them.
 func (f *buildFlags) addSourceFlags(command *cobra.Command) {
 	command.Flags().StringVar(&f.cache, "cache", "", "keep downloads in this directory (PAK_BUILD_CACHE_PATH)")
 	command.Flags().StringArrayVar(&f.binaries, "binary", nil,
 		"NAME=FILE or NAME=URL: read this entry of terraform_binaries from there")
 }
 
-// build builds the pak of a directory and writes the path of the file to standard output, and progress to standard
-// error. It returns a usageError for invalid flags, errFindings if `pak validate` finds an error in the directory, and
-// another error if the pak cannot be built.
+// build builds the pak in the source directory dir, writes the path of the built file to standard output, and writes
+// progress to standard error. command supplies only the context.
+//
+// build returns a usageError if --binary or --target has an invalid form, and errFindings if `pak validate` finds
+// errors in the pak, which it has then written to standard error; it builds nothing in these cases. It returns another
+// error if the pak cannot be read, if a binary cannot be fetched, is not acceptable or differs from the pak's lock, if
+// --binary names no entry of terraform_binaries, if the context ends, or if the file or the output cannot be written.
+// An existing file is replaced only if the build succeeds.
 func (f buildFlags) build(command *cobra.Command, streams Streams, dir string) error {
 	options, err := f.options(streams, dir)
 	if err != nil {
@@ -95,9 +110,10 @@ func (f buildFlags) build(command *cobra.Command, streams Streams, dir string) e
 	return write(streams.Stdout, file+"\n")
 }
 
-// rejectInvalidPak validates the pak in a directory as `pak validate` does. If it finds errors, it writes the first
-// maxFindings of them and their number to standard error and returns errFindings. It ignores warnings, and returns nil
-// if there are no errors. It returns another error if the pak cannot be validated or the errors cannot be written.
+// rejectInvalidPak checks the pak in the directory dir with all rules of `pak validate` and returns nil if none of its
+// findings is an error; warnings are ignored. Otherwise it writes at most 50 (maxFindings) of the errors, and the
+// number of all of them, to standard error and returns errFindings. It returns another error if the pak cannot be read
+// or closed, if ctx ends, or if the errors cannot be written. dir is not changed.
 func rejectInvalidPak(ctx context.Context, streams Streams, dir string) error {
 	report, err := lint.Lint(ctx, dir)
 	if err != nil {
@@ -114,8 +130,13 @@ func rejectInvalidPak(ctx context.Context, streams Streams, dir string) error {
 	return errFindings
 }
 
-// options returns the options for building the pak in dir, with the progress on standard error. It returns an error,
-// which is not yet a usageError, if --binary or --target has an invalid value.
+// options returns the options for building the pak in the source directory dir, with progress written to standard
+// error. If --cache is "" or not set, the cache is the directory in the environment variable PAK_BUILD_CACHE_PATH; if
+// that is missing too, downloads are not kept. Of several --binary with the same name, the last one is used.
+//
+// options returns an error if a --binary is not of the form NAME=FILE or NAME=URL, or if --target is neither OS/ARCH
+// nor "current"; the options are then incomplete. The error is a plain error, which callers turn into a usageError.
+// options does not access the directory.
 func (f buildFlags) options(streams Streams, dir string) (build.Options, error) {
 	options := build.Options{
 		Dir: dir, Output: f.output, IncludeSource: f.includeSource, CacheDir: f.cache,
@@ -136,9 +157,10 @@ func (f buildFlags) options(streams Streams, dir string) (build.Options, error) 
 	return options, err
 }
 
-// parsePlatformFlag parses the value of a flag that names a platform: OS/ARCH, or "current" for that of this program.
-// It returns nil for an empty text, which means that the flag is not set, and an error for a text that is neither of
-// these. flag is the flag's name with its dashes, for the error.
+// parsePlatformFlag parses text, the value of a flag that names a platform: OS/ARCH, such as "linux/amd64", or
+// "current" for the platform of this process. Whether such a platform exists is not checked. It returns nil without an
+// error for an empty text, which means that the flag is not set, and nil with an error for any other text. flag, such
+// as "--target", is used only in the error.
 func parsePlatformFlag(flag, text string) (*brokerpak.Platform, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // nil means that the flag is not set
@@ -151,7 +173,11 @@ func parsePlatformFlag(flag, text string) (*brokerpak.Platform, error) {
 }
 
 // newUnpack returns the command `pak unpack PAK DIR`, which unpacks a .brokerpak file into a directory that is empty or
-// does not exist, and prints the path of the directory. With --platform it leaves out the binaries of other platforms.
+// does not exist, and prints DIR. With --platform it leaves out the binaries of other platforms. It also removes
+// temporary directories that killed calls left next to DIR. The command fails if the platform is malformed (a
+// usageError), if PAK is not a valid .brokerpak file, lacks binaries for the platform or differs from its lock, or if
+// DIR is not empty or cannot be written; DIR receives no files then. It also fails, although DIR is complete, if only
+// the last sync of its parent directory or the removal of temporary files fails, or if the output cannot be written.
 func newUnpack(streams Streams) *cobra.Command {
 	var platform string
 	command := &cobra.Command{

@@ -8,8 +8,12 @@ import (
 )
 
 // newDiff returns the command `pak diff OLD NEW`, which prints the effects of a new version of a pak on the bindings
-// and instances that the old version created. It exits with exitFindings if the new version breaks something, and with
-// --strict also if it needs an upgrade.
+// and instances that the old version created. OLD and NEW are paths of paks, which are directories or zip files;
+// --installed names paks that stay installed beside NEW, whose providers and executables then count as well. The
+// command may run OpenTofu on temporary instances. It exits with exitFindings if the new version breaks something, or
+// with --strict also if it needs an upgrade. It fails if a pak cannot be opened or is invalid, if a plan of the
+// environment variables GSB_SERVICE_<NAME>_PLANS is invalid, if --format is unknown (a usageError), if the comparison
+// fails, or if the findings cannot be written.
 func newDiff(streams Streams) *cobra.Command {
 	var options validateOptions
 	var installed []string

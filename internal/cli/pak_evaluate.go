@@ -16,8 +16,15 @@ import (
 	"service-adapter/internal/operate/evaluate"
 )
 
-// newEvaluate returns the command `pak evaluate PATH`, which prints the variables that a template would receive for a
-// request, as JSON. It runs neither OpenTofu nor BOSH.
+// newEvaluate returns the command `pak evaluate PATH`, which prints the variables that a template of the pak at PATH
+// would receive for a request, as a JSON object from names to values; with --explain each value also has its source.
+// Secrets are printed in clear text. For unbind, the variables are those of bind. The command runs neither OpenTofu nor
+// BOSH.
+//
+// The command returns a usageError if --action is missing or unknown, if --request is not set, or if --request and
+// --instance are both standard input. It returns another error if a file cannot be read or is invalid, if the pak is
+// invalid, if the service or the plan cannot be determined, if the request is rejected or a variable cannot be
+// evaluated, or if the output cannot be written.
 func newEvaluate(streams Streams) *cobra.Command {
 	var question evaluate.Request
 	var request, instance string
@@ -78,9 +85,11 @@ GSB_PROVISION_DEFAULTS.` +
 	return command
 }
 
-// readRequest returns the body of a request from a file, or from standard input for the name "-". It returns a
-// *fault.UserError that names the file if the content is not a JSON object, and the errors of readFile. The result is
-// nil for an empty name, which means no request.
+// readRequest returns the body of a broker's request, a JSON object such as {"parameters": {"size": 5}}, from the file
+// called name, or from standard input for the name "-". For the name "", which means no request, the result is nil
+// without an error. readRequest returns nil and a *fault.UserError that contains name if the content is not a JSON
+// object, also if it is null, or is nested too deeply. It returns nil and another error if the file cannot be read or
+// ctx ends first.
 func readRequest(ctx context.Context, streams Streams, name string) (map[string]any, error) {
 	text, err := readFile(ctx, streams, name)
 	if err != nil || name == "" {
@@ -96,8 +105,9 @@ func readRequest(ctx context.Context, streams Streams, name string) (map[string]
 	return body, nil
 }
 
-// readOnce returns a usage error if two flags, which name files, both have the value "-", because standard input can be
-// read only once.
+// readOnce returns a usageError if two flags both have the value "-", because standard input can be read only once, and
+// nil otherwise. first and second are the names of the flags without dashes, for the message; firstFile and secondFile
+// are their values, which are paths of files, "-" or "".
 func readOnce(first, firstFile, second, secondFile string) error {
 	if firstFile == "-" && secondFile == "-" {
 		return usageError{fmt.Errorf("only one of --%s and --%s can be standard input", first, second)}
@@ -105,8 +115,9 @@ func readOnce(first, firstFile, second, secondFile string) error {
 	return nil
 }
 
-// readFile returns the content of a file, or that of standard input for the name "-". It returns "" and no error for an
-// empty name. It returns an error if the file cannot be read, or if the context ends before everything was read.
+// readFile returns the content of the file at the path name, or the content of standard input for the name "-". For the
+// name "" it returns "" without an error. It returns an error if the file or standard input cannot be read, or if ctx
+// ends before everything was read.
 func readFile(ctx context.Context, streams Streams, name string) (string, error) {
 	switch name {
 	case "":

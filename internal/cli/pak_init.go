@@ -20,8 +20,15 @@ import (
 	"service-adapter/internal/value"
 )
 
-// newInit returns the command `pak init [DIR]`, which writes a new pak into a directory: a small one, or one that is
-// created from a BOSH manifest, from jobs of BOSH releases, or as a copy of an example.
+// newInit returns the command `pak init [DIR]`, which writes a new pak with its JSON Schemas into a directory that is
+// empty or does not exist, and prints the paths of the files. The pak is a small one, or with --from is created from a
+// BOSH manifest, with --release and --job from jobs of BOSH releases, or with --like as a copy of an example. Without
+// DIR, which only --from and --like permit, the directory is in the working directory and named after the manifest or
+// the example.
+//
+// The command returns a usageError for an invalid combination of flags, a missing DIR or an unknown example. It also
+// fails if the directory is not empty, if the manifest, the releases or the jobs cannot be read or used, or if a file
+// or the output cannot be written. Files that were written before an error remain.
 func newInit(streams Streams) *cobra.Command {
 	var source initSource
 	command := &cobra.Command{
@@ -75,8 +82,9 @@ Without DIR the pak is named after the manifest or the example.`, strings.Join(b
 	return command
 }
 
-// An initSource holds the flags of `pak init` that choose what a new pak is created from. At most one of from, like and
-// releases may be set. If none is set, the pak is the small one of build.Init.
+// An initSource holds the flags of `pak init` that select the source of a new pak: a BOSH manifest, an example, or jobs
+// of BOSH releases. At most one of from, like and releases may be set, and jobs only with releases. The zero value
+// selects the small pak that build.Init writes.
 type initSource struct {
 	// from is the path of a BOSH manifest, and like the name of an example.
 	from, like string
@@ -85,11 +93,14 @@ type initSource struct {
 	jobs     []string
 }
 
-// writePak writes a new pak into a directory and the paths of its files to standard output. The pak is created from the
-// manifest, the example or the jobs that the flags name; without any, it is a small one. The notes of a conversion and
-// the next command are written to standard error. writePak returns a usage error if more than one source is set, if
-// --job is set without --release, or if the example is unknown. It returns another error if the directory is not empty,
-// if the manifest, the releases or the jobs cannot be used, or if a file or the output cannot be written.
+// writePak writes a new pak and its JSON Schemas into the directory dir, which must be empty or not exist, and writes
+// the paths of the files to standard output, each on its own line and beginning with dir. The pak is created from the
+// manifest, the example or the jobs that the flags select; without any, it is a small one. Notes for the author and a
+// proposed next command are written to standard error.
+//
+// writePak returns a usageError if more than one source is set, if --job is set without --release, or if the example is
+// unknown. It returns another error if the directory is not empty, if the manifest, the releases or the jobs cannot be
+// read or used, or if a file or the output cannot be written; files that were already written then remain.
 func (s initSource) writePak(ctx context.Context, streams Streams, dir string) error {
 	sources := 0
 	for _, isSet := range []bool{s.from != "", s.like != "", len(s.releases.paths) > 0} {
@@ -120,9 +131,14 @@ func (s initSource) writePak(ctx context.Context, streams Streams, dir string) e
 	return nil
 }
 
-// createPak writes a new pak into a directory and returns the paths of its files, relative to the directory, and notes
-// about it for the author, which are nil if there are none. See writePak for the source of the pak and for the errors;
-// the flags must not exclude each other.
+// createPak writes a new pak, without the JSON Schemas, into the directory dir, which must be empty or not exist. The
+// flags select its source, and must select at most one: a BOSH manifest, an example, or jobs of BOSH releases; without
+// any, the pak is a small one. createPak returns the slash-separated paths of the files, relative to dir, and notes
+// about the conversion for the author, which are empty if there are none.
+//
+// createPak returns a usageError if the example is unknown, and another error if dir is not empty, if the manifest, the
+// releases or the jobs cannot be read or used, or if a file cannot be written. Files that were written before the error
+// remain, and the results must not be used.
 func (s initSource) createPak(ctx context.Context, dir string) (files, notes []string, err error) {
 	switch {
 	case s.from != "":
@@ -147,9 +163,11 @@ func (s initSource) createPak(ctx context.Context, dir string) (files, notes []s
 	return files, nil, err
 }
 
-// addSchemas writes the JSON Schemas that the files of a new pak refer to into its directory dir. files are the files
-// of the pak, relative to dir. It returns the sorted paths of these files and of the schemas; each path begins with
-// dir. It returns an error if a schema cannot be written. It may change files.
+// addSchemas writes the three JSON Schemas that the files of a new pak refer to into .schemas/ of its directory dir,
+// and replaces existing ones. files are the paths of the pak's files, relative to dir. addSchemas returns the paths of
+// these files and of the schemas, sorted, each beginning with dir. It may overwrite the elements of files. It returns
+// nil and an error if a directory or a schema cannot be written; schemas that were written before remain. ctx does not
+// interrupt the writing of regular files.
 func addSchemas(ctx context.Context, dir string, files []string) ([]string, error) {
 	for kind, schema := range schemas() {
 		file := filepath.Join(dir, build.SchemaFile(kind))
@@ -169,8 +187,9 @@ func addSchemas(ctx context.Context, dir string, files []string) ([]string, erro
 	return files, nil
 }
 
-// newSchema returns the command `pak schema manifest|definition|case`, which prints the JSON Schema of a manifest.yml,
-// of a service definition or of a test case.
+// newSchema returns the command `pak schema manifest|definition|case`, which prints the JSON Schema (draft-07) of a
+// pak's manifest.yml, of a service definition or of a test case to standard output. Any other argument is a usageError.
+// The command otherwise fails only if the output cannot be written.
 func newSchema(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema manifest|definition|case",
@@ -189,8 +208,8 @@ which "pak init" writes:
 	}
 }
 
-// schemas returns the functions that generate the JSON Schemas of a pak's files, by the argument of `pak schema`:
-// manifest, definition and case.
+// schemas returns a map from "manifest", "definition" and "case", the arguments of `pak schema`, to functions. Each
+// function generates the JSON Schema of a pak's manifest.yml, of a service definition or of a test case.
 func schemas() map[string]func() map[string]any {
 	return map[string]func() map[string]any{
 		"manifest": brokerpak.ManifestSchema, "definition": brokerpak.DefinitionSchema, "case": test.Schema,

@@ -16,8 +16,8 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// manifestFlags holds the flags of `pak manifest`. The zero value prints the manifest of the only plan of the only
-// service, for a request without parameters.
+// A manifestFlags holds the flags of `pak manifest`. The zero value selects the manifest of the only plan of the only
+// service, for a new instance and a request without parameters.
 type manifestFlags struct {
 	service, plan string
 	// other is the plan to compare with plan, or "" to print the manifest.
@@ -27,8 +27,15 @@ type manifestFlags struct {
 }
 
 // newManifest returns the command `pak manifest PAK`, which prints the BOSH manifest that the adapter generates for an
-// instance of a plan, with secrets masked, or with --diff the differences between those of two plans. It runs neither
-// OpenTofu nor BOSH.
+// instance of a plan, with secrets masked, or with --diff the differences between the manifests of two plans. PAK is
+// the path of a directory or a zip file. With --previous the manifest is that of an update of a deployed instance. The
+// command runs neither OpenTofu nor BOSH; unknown values such as outputs of templates are invented.
+//
+// The command fails if the pak cannot be opened or is invalid, if the plans of the environment variables
+// GSB_SERVICE_<NAME>_PLANS are invalid, if the flags do not select a service and a plan or if --request and --previous
+// are both standard input (usageErrors), if a file of the flags cannot be read or is invalid, if the request is
+// rejected, if a manifest cannot be generated, or if the output cannot be written. Differences between plans are not an
+// error.
 func newManifest(streams Streams) *cobra.Command {
 	var flags manifestFlags
 	command := &cobra.Command{
@@ -73,10 +80,16 @@ that an update of the instance to the other plan has. Both plans have the same i
 	return command
 }
 
-// read returns the request that the flags describe. It returns a usage error if the flags do not select one service and
-// the plans of it, or if both files are standard input. It returns a *fault.UserError if the request is not a JSON
-// object or the previous manifest is not valid YAML, and another error if a file cannot be read. Without --plan, the
-// plan of the request is "", which means the only plan of the service. pak is the pak of the command line.
+// read returns the request for a manifest that the flags describe, for a service of pak, and reads the files of
+// --request and --previous. Without --plan, the request's plan is "", which means the only plan of the service, or none
+// if the service has no plans. Without --request its body is nil, and without --previous its previous manifest is "".
+// The plan of --diff is checked but is not part of the request.
+//
+// read returns a usageError if both files are standard input, if --service is missing and the pak does not have exactly
+// one service, if --plan is missing and the service has several plans or --diff is set, or if the pak does not have the
+// service or a plan of the flags. It returns a *fault.UserError if the request is not a JSON object or the previous
+// manifest is empty or not valid YAML, and another error if a file cannot be read or ctx ends. The request is
+// incomplete then.
 func (f *manifestFlags) read(
 	ctx context.Context, streams Streams, pak *brokerpak.Pak,
 ) (request test.ManifestRequest, err error) {
@@ -114,9 +127,11 @@ func (f *manifestFlags) read(
 	return request, err
 }
 
-// printManifest writes the manifest of the plan to standard output. To standard error it writes the names of invented
-// outputs of the provision template, the paths of masked values, and the types of configs that the Director gets with
-// the manifest. It returns the errors of read, and an error if the manifest cannot be generated or written.
+// printManifest writes the BOSH manifest of --plan, or of the only plan, to standard output with secrets masked. To
+// standard error it then writes the names of invented outputs of the provision template, the paths of masked values,
+// and the types of BOSH configs that the Director gets with the manifest. It returns the errors of read: a usageError
+// for invalid flags, and an error if a file of the flags is invalid or cannot be read. It also returns an error if the
+// request is rejected, or if the manifest cannot be generated, masked or written.
 func (f *manifestFlags) printManifest(ctx context.Context, streams Streams, pak *brokerpak.Pak) error {
 	request, err := f.read(ctx, streams, pak)
 	if err != nil {
@@ -145,10 +160,12 @@ func (f *manifestFlags) printManifest(ctx context.Context, streams Streams, pak 
 	return nil
 }
 
-// comparePlans writes the differences between the manifests of the two plans to standard output, with secrets masked,
-// and their number to standard error. Values that differ whenever a manifest is generated are not differences. It
-// returns the errors of read, and an error if a manifest cannot be generated, which names the plan, if the manifests
-// cannot be compared, or if the output cannot be written.
+// comparePlans writes the differences between the manifests of --plan and --diff for the same request to standard
+// output, with secrets masked, and their number to standard error. Values that differ whenever a manifest is generated
+// are not differences; a manifest is generated twice to detect them. comparePlans returns the errors of read: a
+// usageError for invalid flags, and an error if a file of the flags is invalid or cannot be read. It also returns an
+// error, which names the plan, if a manifest cannot be generated, and an error if the manifests cannot be compared, or
+// if the output cannot be written. Differences are not an error.
 func (f *manifestFlags) comparePlans(ctx context.Context, streams Streams, pak *brokerpak.Pak) error {
 	request, err := f.read(ctx, streams, pak)
 	if err != nil {

@@ -17,7 +17,9 @@ import (
 // findings.
 const maxFindings = 50
 
-// validateOptions holds the flags of `pak validate`. `pak diff` shares format and strict.
+// A validateOptions holds the flags of `pak validate`. `pak diff` uses only format and strict. With the zero value, the
+// command prints the findings of a pak as text, does not turn warnings into errors, and compares the manifests with no
+// BOSH releases.
 type validateOptions struct {
 	// format is text, json or github.
 	format string
@@ -29,8 +31,12 @@ type validateOptions struct {
 	releases releaseFlags
 }
 
-// newValidate returns the command `pak validate PATH`, which prints the errors and warnings of a pak, or with --rules
-// the list of all rules.
+// newValidate returns the command `pak validate PATH`, which prints the errors and warnings of a pak, a directory or a
+// zip file, in the format of --format; see printReport. With --release it also compares the BOSH manifests with
+// releases, and with --rules, which takes no PATH, it prints the list of all rules instead. The command exits with
+// exitFindings if the pak has errors, or with --strict also if it has warnings. It returns a usageError for an invalid
+// command line, and another error if the pak or a release cannot be read, if the context ends, or if the output cannot
+// be written.
 func newValidate(streams Streams) *cobra.Command {
 	var options validateOptions
 	command := &cobra.Command{
@@ -77,8 +83,9 @@ every release of the deployment. A release is a tarball, compiled or not, or a d
 	return command
 }
 
-// flags adds --format and --strict to a command that prints findings, and sets the command's PreRunE, which returns a
-// usage error unless the format is text, json or github.
+// flags adds --format, with the default "text", and --strict to a command that prints findings; parsing the command
+// line stores their values in o. flags also replaces the command's PreRunE by a check that returns a usageError unless
+// the format is text, json or github.
 func (o *validateOptions) flags(command *cobra.Command) {
 	command.Flags().StringVar(&o.format, "format", "text",
 		"text, json (in the format of terraform validate) or github (annotations)")
@@ -88,7 +95,8 @@ func (o *validateOptions) flags(command *cobra.Command) {
 	}
 }
 
-// writeRules writes a table of all rules with their severities and summaries, and returns the error of writing.
+// writeRules writes a table of all rules of `pak validate` to out, one line for each rule with its name, its severity
+// and its summary. It returns an error only if out cannot be written.
 func writeRules(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, rule := range lint.Rules() {
@@ -98,10 +106,11 @@ func writeRules(out io.Writer) error {
 }
 
 // printReport writes the findings of a report to standard output, in the format that the flags choose, and its notes
-// and a summary to standard error. The formats text and github contain only the maxFindings most severe findings.
-// verdict is the result of a comparison of two paks, and "" for a check of one. With strict, printReport changes the
-// warnings in the report to errors. It returns errFindings if the report then contains errors, and another error if the
-// findings cannot be written.
+// and a summary to standard error. JSON contains all findings; the formats text and github contain only the 50
+// (maxFindings) most severe findings, and the number of the others is written to standard error. verdict is the result
+// of a comparison of two paks, which begins the summary and is a field of the JSON, or "" for the check of one pak.
+// With strict, printReport changes the warnings in the report to errors first. It returns errFindings if the report
+// then contains errors, another error if the findings cannot be written, and nil otherwise.
 func (o validateOptions) printReport(streams Streams, report *lint.Report, verdict string) (err error) {
 	all := report.Diagnostics
 	for i := range all {
@@ -138,13 +147,16 @@ func (o validateOptions) printReport(streams Streams, report *lint.Report, verdi
 	return findingsError(count > 0)
 }
 
-// errorsOf returns a new slice of the diagnostics that are errors, in the same order.
+// errorsOf returns a new slice of the diagnostics whose severity is error, in the same order. Warnings and notices are
+// left out, and diagnostics is not changed. The result is empty if there are none.
 func errorsOf(diagnostics []diag.Diagnostic) []diag.Diagnostic {
 	isOther := func(diagnostic diag.Diagnostic) bool { return diagnostic.Severity != diag.Error }
 	return slices.DeleteFunc(slices.Clone(diagnostics), isOther)
 }
 
-// mostSevere returns a new slice of at most maxFindings findings, the most severe ones, sorted by position.
+// mostSevere returns a new slice of at most 50 (maxFindings) findings, sorted by position. If there are more findings,
+// it prefers errors to warnings and these to notices; of equally severe findings, it prefers the earlier ones in the
+// list. findings is not changed.
 func mostSevere(findings []diag.Diagnostic) []diag.Diagnostic {
 	severe := slices.Clone(findings)
 	slices.SortStableFunc(severe, func(a, b diag.Diagnostic) int { return cmp.Compare(a.Severity, b.Severity) })

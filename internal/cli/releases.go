@@ -8,24 +8,26 @@ import (
 	"service-adapter/internal/author/release"
 )
 
-// releaseFlags holds the flags that name BOSH releases. paths are tarballs or directories; without any, open returns
-// none.
+// A releaseFlags holds the values of the flags --release and --release-version, which name BOSH releases. paths are
+// tarballs or directories with the source of a release. The zero value names no releases.
 type releaseFlags struct {
 	paths []string
 	// version is the version of the releases that have none themselves.
 	version string
 }
 
-// add adds the flags --release and --release-version to a command. purpose is the beginning of the description of
-// --release, such as "read the jobs of".
+// add adds the repeatable flag --release and the flag --release-version to a command; parsing the command line stores
+// their values in f. purpose, such as "read the jobs of", is the beginning of the description of --release in the help,
+// which continues "the BOSH release at this PATH".
 func (f *releaseFlags) add(command *cobra.Command, purpose string) {
 	command.Flags().StringArrayVar(&f.paths, "release", nil,
 		purpose+" the BOSH release at this `PATH`, a tarball or the directory of its source; can be repeated")
 	command.Flags().StringVar(&f.version, "release-version", "", "the version of releases that have none themselves")
 }
 
-// open returns the releases that the flags name, in their order. It returns nil without --release, and an error if a
-// release cannot be read.
+// open reads the BOSH releases that --release names and returns them in the order of the flags. Without --release it
+// returns nil and no error. It returns nil and an error for the first release that cannot be read, is invalid, or
+// exceeds a size limit, and if ctx ends.
 func (f *releaseFlags) open(ctx context.Context) (releases []*release.Release, err error) {
 	for _, path := range f.paths {
 		opened, err := release.Open(ctx, path, f.version)

@@ -9,8 +9,14 @@ import (
 	"service-adapter/adapter"
 )
 
-// newReplay returns the command `replay FILE`, which executes a request again that the adapter recorded, without side
-// effects. It exits with exitFindings if the replayed command fails.
+// newReplay returns the command `replay FILE`, which executes a request again that the adapter recorded in FILE because
+// record_requests is set. It uses the current configuration and paks, and prints the output of the request's command to
+// standard output; for create-binding and delete-binding, it prints the variables of the bind template instead. Secrets
+// in the request are masked, but the output may contain secrets of the current configuration in clear text.
+//
+// The command neither plans nor applies a template: a request for a manifest fails if it would apply a provision
+// template. If the request's command fails, `replay` writes the exit code to standard error and exits with
+// exitFindings. It returns another error if the file cannot be read or is not a complete recording.
 func newReplay(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "replay FILE",

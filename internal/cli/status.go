@@ -9,8 +9,14 @@ import (
 	"service-adapter/internal/operate/status"
 )
 
-// newStatus returns the command `status`, which prints the condition of all bindings, instances and paks on one page.
-// It exits with exitFindings if one of these is unreadable.
+// newStatus returns the command `status`, which prints the condition of all bindings, service instances and paks on one
+// page to standard output, as text or with --json as JSON. It reads all states, writes progress and, if the state
+// backend is empty, a warning to standard error, and changes no binding and no instance; only empty workspaces may be
+// deleted, and incomplete state files of the backend local may be restored.
+//
+// The command exits with exitFindings if a binding, an instance or a pak is unreadable. It fails if the adapter cannot
+// be opened with its configuration, which requires a readable pak, if no pak has a usable OpenTofu, if the states or
+// the locks cannot be listed, if the audit log cannot be read, if the context ends, or if the output cannot be written.
 func newStatus(streams Streams) *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{

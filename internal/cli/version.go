@@ -16,8 +16,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A version is the document of `version --json`: the versions of the program, of Go with the build settings, of
-// OpenTofu and of the formats.
+// A version is the document that `version --json` writes. It contains the versions of the program, of Go with its build
+// settings, of the tested OpenTofu releases and of the defective ones, and of the file formats. The zero value contains
+// no versions.
 type version struct {
 	// Program is the release of the program, or "development".
 	Program string `json:"program"`
@@ -35,8 +36,9 @@ type version struct {
 	Formats map[string]int `json:"formats"`
 }
 
-// text returns the version as text, with one line for each value. An unknown commit is left out. The formats are sorted
-// by name.
+// text returns the versions as text for `version`, with one line for each value and a line break at the end of each.
+// The first line is "service-adapter" and the program's version. An unknown commit has no line. The build settings and
+// the formats are sorted by name.
 func (v version) text() string {
 	text := "service-adapter " + v.Program + "\n"
 	if v.Commit != "" {
@@ -57,9 +59,11 @@ func (v version) text() string {
 }
 
 // buildSettings returns the settings with which Go built the program, by the names of `go version -m`, such as GOOS,
-// CGO_ENABLED and -trimpath. Go leaves out a setting that has its default; GOFIPS140, whose default is "off", is always
-// in the result. commit is that of Streams. If it is not "", it is the source of vcs.revision and vcs.modified, which
-// Go records only in a program that it builds in a Git repository. info is nil if the program has no build information.
+// CGO_ENABLED and -trimpath. Go leaves out some settings that have their defaults; of these, GOFIPS140, whose default
+// is "off", is always in the result. commit is that of Streams. If it is not "", it is the source of vcs.revision and
+// vcs.modified, which Go records only in a program that it builds in a Git repository: vcs.modified is "true" if commit
+// ends with "-dirty", which is not part of the revision, and "false" otherwise. info is nil if the program has no build
+// information, whose settings are then missing.
 func buildSettings(info *debug.BuildInfo, commit string) map[string]string {
 	settings := map[string]string{"GOFIPS140": "off"}
 	if info != nil {
@@ -73,8 +77,12 @@ func buildSettings(info *debug.BuildInfo, commit string) map[string]string {
 	return settings
 }
 
-// newVersion returns the command `version`, which prints the versions of the program, of Go with the build settings, of
-// the tested OpenTofu, and of the formats, as text or JSON.
+// newVersion returns the command `version`, which prints to standard output the version and the commit of the program,
+// the version of Go with the build settings, the versions of OpenTofu that are tested or have known defects, and the
+// versions of the file formats. It prints text, with --json JSON, or with --bom only the bill of materials of the
+// program, which is JSON as well. Setting both flags is a usageError. The command otherwise fails if the output cannot
+// be written, or if the bill of materials cannot be generated, for example because the program was built without build
+// information.
 func newVersion(streams Streams) *cobra.Command {
 	var asJSON, asBill bool
 	command := &cobra.Command{
