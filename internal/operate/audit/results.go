@@ -19,17 +19,19 @@ import (
 // them.
 const longestLine = 64 << 10
 
-// A Result is the name of a command in the audit log and a result with which it ended, such as "done" or "failed"; see
-// Log.Change.
+// A Result is a pair of the name of a command, such as "create-binding", and a result with which changes by that
+// command ended, such as "done" or "failed"; see Results. It is used as the key of counts and times. Command is
+// "unknown" if a damaged line of the audit log does not contain it.
 type Result struct{ Command, Result string }
 
-// LastResults reads audit logs line by line, the oldest file first. A file that does not exist counts as empty. The
-// returned map contains the time at which a command last ended with a result; it is empty if there is none. LastResults
-// returns an error if a file cannot be read or ctx ends.
+// LastResults reads the audit logs at paths, usually the oldest first, and returns the latest time of an end event for
+// each pair of command and result. The map is empty, and not nil, if there is none. A file that does not exist counts
+// as empty. LastResults returns nil and an error if a file cannot be read or ctx ends.
 //
-// A line that a full disk cut off counts as interrupted. If the name of the command is cut off, the command is
-// "unknown". If the time is cut off, the time is that of the line before. Other lines that are not events are ignored.
-// An event without a time is ignored.
+// A line that was cut off, for example by a full disk, counts as the result "interrupted", even if it is a begin event.
+// If it lacks the name of the command, the command is "unknown". If it lacks the time, the time is that of the last
+// complete line with a time before it, also in an earlier log, and without such a line it is ignored. All other lines
+// that are not end events with a time are ignored, and so are lines of 64 KB or more.
 func LastResults(ctx context.Context, paths ...string) (map[Result]time.Time, error) {
 	last := map[Result]time.Time{}
 	err := readEnds(ctx, paths, func(end *End) {
@@ -44,10 +46,11 @@ func LastResults(ctx context.Context, paths ...string) (map[Result]time.Time, er
 	return last, nil
 }
 
-// LastFailures reads audit logs, the oldest file first, and returns the last events with the result failed, timeout or
-// interrupted, at most limit of them, in the order of the logs. The result is empty, and not nil, if there are none. A
-// file that does not exist counts as empty. LastFailures returns an error if a file cannot be read or ctx ends. See
-// LastResults for lines that are cut off.
+// LastFailures reads the audit logs at paths, which must be ordered from the oldest to the newest, and returns the last
+// end events with the result failed, timeout or interrupted, at most limit of them, in the order of the logs. A limit
+// of 0 or less returns none. The result is empty, and not nil, if there are none. A line that was cut off counts as
+// interrupted, as in LastResults. A file that does not exist counts as empty. LastFailures returns nil and an error if
+// a file cannot be read or ctx ends.
 func LastFailures(ctx context.Context, limit int, paths ...string) ([]End, error) {
 	failures := []End{}
 	err := readEnds(ctx, paths, func(end *End) {
@@ -64,8 +67,10 @@ func LastFailures(ctx context.Context, limit int, paths ...string) ([]End, error
 	return failures, nil
 }
 
-// An End is the event that the audit log contains for the end of a command. If the line is cut off, only the fields
-// before the cut are set, and Result is "interrupted".
+// An End is an end event of the audit log: the time at which a change of a binding or a service instance ended, the
+// command, the result such as "done", and the names and ids of the event, which are "" if the event does not have them.
+// For a line that is cut off, Result is "interrupted", Command is "unknown" and Time that of an earlier line unless the
+// line contains them, and the other fields after the cut are empty. The zero value is not an event.
 type End struct {
 	Time    time.Time `json:"time"`
 	Command string    `json:"command"`
@@ -78,10 +83,10 @@ type End struct {
 	Plan       string `json:"plan,omitempty"`
 }
 
-// readEnds calls visit with the end event of each line of several logs, in the order of the paths. A line that is cut
-// off yields an event with the result "interrupted"; see parser.line. readEnds ignores files that do not exist and
-// lines without an end event. The event is valid until visit returns. readEnds returns an error if a file cannot be
-// opened or read, or if ctx ends.
+// readEnds reads the audit logs at paths, in this order, and calls visit with each end event that has a time. A line
+// that is cut off counts as an end event with the result "interrupted"; see LastResults. Files that do not exist, lines
+// of 64 KB or more and all other lines are ignored. visit must not keep the pointer after it returns. readEnds returns
+// an error if a file cannot be opened or read, or if ctx ends; visit may have been called before.
 func readEnds(ctx context.Context, paths []string, visit func(end *End)) error {
 	parser := parser{visit: visit}
 	for _, path := range paths {
@@ -101,15 +106,20 @@ func readEnds(ctx context.Context, paths []string, visit func(end *End)) error {
 	return nil
 }
 
-// A parser finds the end events in the lines of audit logs, and passes them to visit.
+// A parser finds the end events in the lines of audit logs, and passes them to its function visit, which must be set.
+// It remembers the time of the last complete line, also from one log to the next, for lines that are cut off before
+// their time.
 type parser struct {
 	// visit is called with each event that has a time.
 	visit  func(end *End)
 	newest time.Time // the time of the last line that has one
 }
 
-// read parses the lines of a log; see line for the lines that count. Lines of longestLine bytes or more are ignored. It
-// holds at most one line in memory. The error is that of the reader; io.EOF is not one.
+// read parses the lines of one audit log until io.EOF. It calls p.visit for each end event that has a time, and for
+// each line that is cut off, even if it is a begin event; see line. All other lines cause no call, and neither do lines
+// of 64 KB (longestLine) or more; at most that much is held in memory. The last line does not have to end with a line
+// break. read returns the error of the reader, except io.EOF. Before an error, p.visit may have been called, also for
+// the line at which the reader failed.
 func (p *parser) read(from io.Reader) error {
 	lines := bufio.NewReaderSize(from, longestLine)
 	for tooLong := false; ; {
@@ -128,9 +138,11 @@ func (p *parser) read(from io.Reader) error {
 	}
 }
 
-// line visits the event of a line if the line is the end event of a command or is cut off. It ignores all other lines,
-// such as those that do not begin with an object. It sets p.newest to the time of the line if it has one and is not cut
-// off.
+// line parses one line of an audit log and calls p.visit if the line is an end event with a time, or an object that is
+// cut off: a line that begins with "{" and is not valid JSON, even if it is a begin event. The event of an object that
+// is cut off has the result "interrupted", the command "unknown" if it lacks one, and the time of the last complete
+// line that has one if it lacks a time; without any time it is ignored. All other lines are ignored. If the line is
+// complete and has a time, line stores that time in p.newest.
 func (p *parser) line(line []byte) {
 	var event struct {
 		End
@@ -160,9 +172,10 @@ func (p *parser) line(line []byte) {
 	}
 }
 
-// completeFields returns the text fields of a JSON object that is cut off, without the field that contains the cut.
-// Fields with other values are left out. The values of the object must be scalars, as those of an event. The result is
-// not nil.
+// completeFields returns the text fields, by name, of a JSON object that is cut off, such as
+// `{"command":"delete-binding","user":"op`. The field that contains the cut and fields whose values are not texts are
+// left out. The values of the object must be scalars, as in an audit event. The map is empty, and not nil, if no text
+// field is complete. completeFields never fails.
 func completeFields(object []byte) map[string]string {
 	fields := map[string]string{}
 	decoder := json.NewDecoder(bytes.NewReader(object))

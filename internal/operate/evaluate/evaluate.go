@@ -32,11 +32,16 @@ const (
 	actionUnbind    = "unbind"
 )
 
-// Actions returns the actions whose variables the package returns: "provision", "update", "bind" and "unbind".
+// Actions returns a new slice of the actions for which Variables resolves variables: "provision", "update", "bind" and
+// "unbind", in this order.
 func Actions() []string { return []string{actionProvision, actionUpdate, actionBind, actionUnbind} }
 
-// A Request describes a request of the broker, for which Variables resolves the variables of a template. Pak and Action
-// are required.
+// A Request describes a request of the broker, and optionally the deployed instance, for which Variables resolves the
+// variables of a template. Pak, the path of the pak, and Action, one of Actions, are required, so the zero value is not
+// a valid request. All other fields may be empty. A Service of "" means the service to which an id of a service or a
+// plan in Body belongs, or else the one that SERVICE_ADAPTER_SERVICE names, or else the only one of the pak. A Plan of
+// "" means the plan whose id Body contains, or else a plan without properties. A nil Body is an empty one, and an
+// Instance of "" means that no instance is described.
 type Request struct {
 	// Pak is a path. Service and Plan are names. Service may be "" if the pak has only one or if Body contains the id
 	// of the service or the plan. A Plan of "" means the plan whose id Body contains, or else one without properties.
@@ -51,20 +56,25 @@ type Request struct {
 	Instance string
 }
 
-// A Variable is the value of one variable that a template receives, with the origin of the value.
+// A Variable is the value of one variable that a template receives, with the origin of the value, such as "parameters"
+// or "default". For a variable without a value, the origin is "unset" and Value is nil. For a default, a computed input
+// and a plan input of the bind action, it also contains the position in the definition and, if the value is that of an
+// expression, the text of the expression; for all others both are "". It is an element of the JSON of `pak evaluate
+// --explain`.
 type Variable struct {
 	// Value is the value of the variable. It is nil if no layer sets one.
 	Value any `json:"value"`
 	// From is the layer that set the value: "operator defaults", "parameters", "plan overrides", "default", "plan
-	// properties", "computed" or "unset".
+	// properties", "kept" (the value of a sticky input in the deployed instance), "computed" or "unset".
 	From string `json:"from"`
-	// At is the file, line and column of a default or computed input, and Expression is the expression there. Both are
-	// "" for the other layers.
+	// At is the file, line and column of a default, a computed input or a plan input of the bind action. Expression is
+	// the expression that was evaluated for it, and "" for a literal. Both are "" for all other values.
 	At         string `json:"at,omitempty"`
 	Expression string `json:"expression,omitempty"`
 }
 
-// An instanceState is the decoded Request.Instance. Each field may be empty.
+// An instanceState is the decoded YAML of Request.Instance: the manifest, secrets, VMs, DNS addresses and outputs of a
+// deployed instance. Each field may be empty. The zero value means that no instance is described.
 type instanceState struct {
 	Manifest     string              `yaml:"manifest"`
 	Secrets      map[string]string   `yaml:"secrets"`
@@ -73,11 +83,21 @@ type instanceState struct {
 	Outputs      map[string]any      `yaml:"outputs"`
 }
 
-// Variables resolves the variables of a template as the commands of the protocol do, and returns them by name. It runs
-// nothing and changes nothing. The Getenv of the process looks up the operator's defaults and the variables that
-// expressions read; no configuration file is read. It returns an error if the pak, the request or the instance is not
-// valid, or if a variable cannot be resolved. The error wraps a *fault.UserError if the cf user would see its message.
-// Its text masks the secrets of the request, of the instance and of the operator's defaults.
+// Variables resolves the variables of the template for request.Action, as the commands of the broker's protocol do, and
+// returns them by name. For unbind, these are the variables of a new binding, as for bind. It runs neither OpenTofu nor
+// BOSH, and reads no configuration file. process supplies the environment, in which the operator's defaults and the
+// variables of expressions are looked up, and the stream for warnings in the log. request.Action is not checked: an
+// unknown action counts as "update".
+//
+// A variable for which only the template has a default is left out; any other variable without a value has the origin
+// "unset", which is not an error. If the action has no template, the result contains all resolved variables.
+//
+// Variables returns an error if the pak is invalid or cannot be read, if the service or the plan cannot be determined,
+// if the request, the description of the instance or the operator's defaults are not valid, or if a variable cannot be
+// resolved. For bind and unbind, it is also an error if the service has no bind section, if it requires an app and the
+// body names none, if a check of bind.requires does not hold, or if an output of the instance cannot be resolved. The
+// error wraps a *fault.UserError if the cf user would see its message. Its text masks the secrets of the request, of
+// the instance and of the operator's defaults. The map must not be used after an error.
 func Variables(process session.Process, request Request) (variables map[string]Variable, err error) {
 	process.Getenv = config.Override(process.Getenv, map[string]string{
 		config.Variable:                       os.DevNull, // an author has no configuration
@@ -92,9 +112,16 @@ func Variables(process session.Process, request Request) (variables map[string]V
 	return variables, s.Secrets.CleanError(err)
 }
 
-// evaluate chooses the service and plan of a request and resolves the variables of its action, with an open session. It
-// registers the secrets of the request and of the described instance for masking. See Variables for the errors, in
-// whose texts secrets are not masked yet.
+// evaluate selects the service and plan of a request and resolves the variables of its action, by name, with the open
+// session s. The variables of the actions bind and unbind are those of the bind template, and those of any other action
+// are those of the provision template; the action provision ignores the manifest in the description of the instance.
+// evaluate registers the secrets of the request and of the described instance in s for masking.
+//
+// It returns nil and an error if the service or the plan cannot be determined, if the request, the description of the
+// instance or the operator's defaults are not valid, or if a variable cannot be resolved. For bind and unbind, it is
+// also an error if the service has no bind section, if it requires an app and the body names none, if a check of
+// bind.requires does not hold, or if an output of the instance cannot be resolved. Secrets are not yet masked in the
+// error.
 func evaluate(s *session.Session, request Request) (map[string]Variable, error) {
 	body := request.Body
 	var state instanceState
@@ -119,9 +146,18 @@ func evaluate(s *session.Session, request Request) (map[string]Variable, error) 
 	return evaluateProvision(s, chosen, body, state)
 }
 
-// evaluateProvision resolves the variables of the provision action for the chosen service and plan, with the deployment
-// of odb.Sample. body is the body of the request. A state with a manifest means that the request updates the instance.
-// It returns an error if the request is not valid or a variable cannot be resolved.
+// evaluateProvision resolves the variables of a provision request for the chosen service and plan, and returns those
+// that the provision template receives, by name, or all of them if the service has no provision template. A variable
+// for which only the template has a default is left out; any other variable without a value has the origin "unset",
+// which is not an error.
+//
+// body is the body of the request and may be nil. Releases, stemcells and sizes are invented (see odb.Sample). Of
+// state, only the manifest and the secrets are used; with a manifest the request updates that instance, and without one
+// it creates an instance. The secrets in body, in the record of the manifest and in the operator's defaults are
+// registered in s for masking.
+//
+// evaluateProvision returns nil and an error if the request, the plan, the manifest or the operator's defaults are not
+// valid, or if the evaluation of a variable fails.
 func evaluateProvision(
 	s *session.Session, chosen *session.Selection, body map[string]any, state instanceState,
 ) (map[string]Variable, error) {
@@ -144,10 +180,18 @@ func evaluateProvision(
 	return selectVariables(&request.Service.Provision, scope), nil
 }
 
-// evaluateBind resolves the variables of the bind action for the chosen service and plan. body is the body of the
-// request, to which the ids of service and plan are added unless it has them. state describes the deployed instance;
-// outputs in it replace those of the instance. It returns an error if the request is not valid or a variable cannot be
-// resolved.
+// evaluateBind resolves the variables of a bind request for the chosen service and plan, and returns those that the
+// bind template receives, by name, or all of them if the bind section has no template. A variable for which only the
+// template has a default is left out; any other variable without a value has the origin "unset".
+//
+// body is the body of the request and may be nil; the ids of service and plan are added unless it contains them, but
+// body is not changed. state describes the deployed instance. If its outputs are not nil, they replace the outputs of
+// provision.bosh, and take precedence over those of the provision template. The secrets in body and in the instance are
+// registered in s for masking.
+//
+// evaluateBind returns nil and an error if the request, the manifest in state or the operator's defaults are not valid,
+// if the service has no bind section, if it requires an app and the body names none, if a check of bind.requires does
+// not hold, or if an output of the instance or a variable cannot be resolved.
 func evaluateBind(
 	s *session.Session, chosen *session.Selection, body map[string]any, state instanceState,
 ) (map[string]Variable, error) {
@@ -173,8 +217,13 @@ func evaluateBind(
 	return selectVariables(&request.Service.Bind, scope), nil
 }
 
-// setOutputs makes outputs those of the instance, which are otherwise read from the manifest and from BOSH. It replaces
-// the record and the service of the request by copies, and does not change the originals.
+// setOutputs sets the outputs of the instance that the bind template can read as instance.details. They replace the
+// recorded outputs of provision.bosh and those that would be evaluated with the addresses of BOSH. Recorded outputs of
+// the provision template stay, but outputs with the same names take precedence over them.
+//
+// setOutputs changes request: its service is replaced by a copy without provision.bosh, and the record of its instance
+// by a changed copy, or by a new record if it is nil. The originals stay the same. request.Instance and request.Service
+// must not be nil.
 func setOutputs(request *binding.Request, outputs map[string]any) {
 	stored := record.InstanceRecord{}
 	if request.Instance.Record != nil {
@@ -187,9 +236,11 @@ func setOutputs(request *binding.Request, outputs map[string]any) {
 	request.Service = &service
 }
 
-// selectVariables returns the variables that the template receives: those that its OpenTofu files declare, and the
-// inputs of the action that the files use without declaring them. A declared variable with a default is left out unless
-// the scope has a value for it. If the action has no files, all variables of the scope are returned.
+// selectVariables returns the variables that the template of an action receives, by name, from all those in scope.
+// These are the variables that the OpenTofu files of the action declare, and the inputs of the action that the files
+// use without declaring them. A declared variable with a default is left out unless scope has a value for it; any other
+// variable without a value has the origin "unset". If the action has no files, all variables of scope are returned.
+// Errors in the files are ignored. The map is never nil.
 func selectVariables(action *brokerpak.Action, scope *vars.Scope) map[string]Variable {
 	variables := map[string]Variable{}
 	if len(action.Templates) == 0 {
@@ -212,8 +263,8 @@ func selectVariables(action *brokerpak.Action, scope *vars.Scope) map[string]Var
 	return variables
 }
 
-// variable returns the value of the variable name of the scope and its origin. A variable without a value has the
-// origin "unset". At and Expression are "" if the origin has no position or expression.
+// variable returns the value of the variable called name in scope, with its origin. If scope has no value for it, the
+// result has a nil Value and the origin "unset". The position and the expression of the origin are "" if it has none.
 func variable(scope *vars.Scope, name string) Variable {
 	item, set := scope.Values[name]
 	if !set {

@@ -18,8 +18,10 @@ var referencePattern = regexp.MustCompile(`\(\([^()\s]+\)\)`)
 // URL.
 const shortestEmbedded = 6
 
-// credentials determines which changes remove a secret from a deployed manifest: the generated manifest does not
-// contain it any longer, but the credentials of bindings may.
+// A credentials determines which changes remove a secret from a deployed manifest, because bindings whose credentials
+// contain the secret then stop working. It holds the texts of the generated manifest, in which a secret may still
+// occur, and the recorded secrets of the deployed one. With the zero value, every removed secret counts as absent from
+// the generated manifest.
 type credentials struct {
 	// generated are the scalars of the generated manifest as texts.
 	generated []string
@@ -27,8 +29,10 @@ type credentials struct {
 	recorded []string
 }
 
-// newCredentials returns the credentials for the changes to a generated manifest, a normalised tree. stored is the
-// record of the deployed manifest; nil means that there are no recorded secrets.
+// newCredentials returns the credentials for the changes from a deployed to a generated manifest. generated is the
+// generated manifest as a normalised tree of maps, lists and scalars; nil means that it contains no texts. stored is
+// the record of the deployed manifest, whose secrets are used if their values are in the record; nil means that there
+// are none.
 func newCredentials(generated any, stored *record.InstanceRecord) credentials {
 	c := credentials{generated: textsIn(generated)}
 	if stored == nil {
@@ -42,8 +46,11 @@ func newCredentials(generated any, stored *record.InstanceRecord) credentials {
 	return c
 }
 
-// lostBy reports whether a change removes a credential that the generated manifest does not contain anywhere else: a
-// reference, a recorded secret, or a value that its key names as a secret.
+// lostBy reports whether the deployed value of a change contains a credential that the generated manifest does not
+// contain anywhere. Credentials are references such as ((name)), secrets of the record, and the whole value, as text,
+// if its key, which is the last element of change.Path, or a key within the value names a secret, such as "password"
+// (see redact.Named). The text of a mapping or list is its JSON, so a mapping or list to which this applies counts as
+// lost even if the generated manifest contains its credentials. lostBy returns false if the deployed value is nil.
 func (c credentials) lostBy(change *Change) bool {
 	var removed []string
 	for _, text := range textsIn(change.Deployed) {
@@ -62,14 +69,17 @@ func (c credentials) lostBy(change *Change) bool {
 	})
 }
 
-// contains reports whether a text is a secret or a reference, or contains it. A secret shorter than shortestEmbedded
-// must be the whole text, because it could be a part of any text by chance.
+// contains reports whether text is equal to secret, which is a secret or a reference such as ((name)), or contains it.
+// A secret of fewer than six bytes (shortestEmbedded) that is not a reference must be the whole text, because it could
+// be a part of any text by chance. Letter case is significant.
 func contains(text, secret string) bool {
 	embeddable := len(secret) >= shortestEmbedded || strings.HasPrefix(secret, "((")
 	return text == secret || embeddable && strings.Contains(text, secret)
 }
 
-// textsIn returns the scalars of a value as texts. The keys of mappings are not among them.
+// textsIn returns all scalars in a tree of maps and lists as texts; numbers and booleans are formatted as value.Text
+// does, and null is "". The keys of mappings are not included. For a scalar, the result is that scalar alone, and for a
+// tree without scalars it is empty. The tree is not changed.
 func textsIn(tree any) []string {
 	var texts []string
 	_, _ = value.Map(tree, func(leaf any) (any, error) {

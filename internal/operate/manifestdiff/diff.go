@@ -11,9 +11,15 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Change is either a difference between the generated and the deployed manifest, because of which the broker
-// rejects updates with "pending changes", or a change for which the broker does not reject it: of a resource, which
-// OpenTofu makes with the next update, or of the value of a secret, which an upgrade makes.
+// A Change is one pending change of a service instance. There are three kinds:
+//   - a difference between the deployed and the generated manifest, because of which the broker rejects updates with
+//     "pending changes",
+//   - a change of a resource that OpenTofu will make with the next update, for which OpenTofu is set,
+//   - a new value that the next upgrade gives a secret, for which Secret is set.
+//
+// The broker does not reject updates because of the latter two, and their values Deployed and Generated are nil. A
+// Change consists of the path of the difference, the two values, the probable reason, and the effect of the deployment
+// on the instance. It is encoded as an element of the JSON of `pending-changes`. The zero value is not a change.
 type Change struct {
 	// Path is the path of the difference in the syntax of ops files, such as
 	// "/instance_groups/name=redis-server/vm_type". For OpenTofu it is the address of a resource, or "outputs" if
@@ -38,11 +44,15 @@ type Change struct {
 	reordered bool
 }
 
-// Diff returns the differences between two values; it is nil only if they are equal. The paths begin with path, and the
-// keys of a mapping are compared in sorted order. The entries of two lists are matched by their names if all of them
-// have one; a different order of such entries, or of AZs, is a change of its own. Other lists without names are
-// compared entry by entry if they have the same length, and otherwise as a whole. Reason, Effect and Consequence are
-// not set.
+// Diff returns the differences between two normalised trees of maps, lists and scalars; it is nil if and only if they
+// are equal. path is the path of both values, such as "/instance_groups" or "" for the root, with which the paths of
+// the changes begin. A value that is missing on one side is nil in the change. Reason, Effect and Consequence are not
+// set, and secrets are not masked.
+//
+// Mappings are compared by their keys in sorted order. The entries of two lists are matched by name if all of them are
+// mappings with unique names; a generated entry without a deployed entry of its name is matched with the deployed one
+// that its migrated_from names. A different order of such entries, or of the AZs of an instance group, is a change of
+// its own. Other lists are compared entry by entry if they have the same length, and otherwise as a whole.
 func Diff(path string, deployed, generated any) []Change {
 	if reflect.DeepEqual(deployed, generated) {
 		return nil
@@ -66,8 +76,9 @@ func Diff(path string, deployed, generated any) []Change {
 	return []Change{{Path: path, Deployed: deployed, Generated: generated}}
 }
 
-// listDiff returns the differences between two lists at a path; see Diff for the rules. It returns nil if the entries
-// cannot be matched, because they have no unique names and the lengths differ; Diff then reports the lists as a whole.
+// listDiff returns the differences between two different lists at a path; see Diff for the rules. deployed and
+// generated are not changed. It returns nil if the entries cannot be matched, because they have no unique names and the
+// lengths differ; Diff then reports the lists as a whole.
 func listDiff(path string, deployed, generated []any) (changes []Change) {
 	before, old := byName(deployed, nil)
 	after, names := byName(generated, before)
@@ -95,9 +106,9 @@ func listDiff(path string, deployed, generated []any) (changes []Change) {
 	return changes
 }
 
-// hasOtherOrder reports whether two different lists at a path are the AZs of an instance group and contain the same
-// AZs, so that only their order differs. It returns false for all other lists without names, because their order may
-// matter to the jobs that read them.
+// hasOtherOrder reports whether two different lists at path are the AZs of an instance group, as in
+// "/instance_groups/name=db/azs", and contain the same AZs in another order. It returns false for all other paths,
+// because the order of another list may matter to the jobs that read it. The lists are not changed.
 func hasOtherOrder(path string, deployed, generated []any) bool {
 	before, after := value.Convert(deployed, value.Text), value.Convert(generated, value.Text)
 	slices.Sort(before)
@@ -108,9 +119,10 @@ func hasOtherOrder(path string, deployed, generated []any) bool {
 // azsPath matches the paths of the AZs of instance groups.
 var azsPath = regexp.MustCompile(`^/instance_groups/[^/]+/azs$`)
 
-// byName returns the entries of a list by name, and their names in order. Both are nil unless each entry is a mapping
-// with a unique name. An instance group that is migrated from a deployed one has the name of the latter; deployed
-// contains the deployed groups by name for that. With a nil deployed, every entry has its own name.
+// byName returns the entries of a list by their names, and the names in the order of the list. Both are nil unless each
+// entry is a mapping with a unique name. deployed contains the deployed instance groups by name; an entry that is not
+// among them, but names one of them in migrated_from, counts under the name of the latter. With a nil deployed, every
+// entry counts under its own name. For an empty list, entries is empty and not nil.
 func byName(list []any, deployed map[string]any) (entries map[string]any, names []string) {
 	entries = map[string]any{}
 	for _, item := range list {

@@ -23,11 +23,15 @@ import (
 	"service-adapter/internal/engine/workspace"
 )
 
-// A Result is the result of Run: the templates that were prepared, and warnings about the others and the configuration.
+// A Result is the result of Run: the prepared directory, the actions whose templates were prepared, such as "redis
+// bind", and warnings about templates that could not be prepared and about the configuration. Actions also contains the
+// actions whose templates were only tried out with a temporary local state, because the state backend did not respond;
+// a warning says so. Without prepared templates, Actions is empty.
 type Result struct {
 	// Dir is the prepared directory, the value for prepared_dir in a configuration.
 	Dir string
-	// Actions are the actions whose templates were prepared, such as "redis bind", in the order of the paks.
+	// Actions are the actions whose templates were prepared, or only tried out with a temporary local state, such as
+	// "redis bind", in the order of the paks.
 	Actions []string
 	// Warnings describe what could not be prepared, and is therefore initialised at its first use, and which requests
 	// will be rejected because of the configuration.
@@ -41,13 +45,22 @@ const absentWorkspace = "prepare"
 // path.
 var ErrNoDirectory = errors.New("preparing needs an absolute path: --dir or the configuration's prepared_dir")
 
-// Run initialises the templates of all unpacked paks in a directory, which other processes then only read. It also
-// checks the configuration and the binaries of the paks, and unpacks damaged binaries of zip files again. A dir of ""
-// is the prepared_dir of the configuration; the error is ErrNoDirectory if the path is missing or relative. Run returns
-// another error if the configuration, a pak or a template is wrong, or if the directory or the local state cannot be
-// written. A state backend that does not respond within the budget only causes a warning. The result is nil if there is
-// no directory, if a pak cannot be opened or if the configuration is wrong; after any other error it contains what was
-// prepared so far.
+// Run initialises OpenTofu for the templates of all unpacked paks in the directory dir, which other processes then only
+// read. dir must be an absolute path; "" means prepared_dir of the configuration. process supplies the environment and
+// the stream for the log.
+//
+// Run also checks the configuration and the binaries of the paks, creates dir and the directory of a local state
+// backend, and unpacks damaged binaries of zip files again. In two cases templates are not initialised in dir, but only
+// when they are first used. Each is a warning in the result, not an error:
+//   - A pak is a zip file. It is not prepared at all.
+//   - The state backend does not respond within the time limit of a command. The template at hand and all later ones
+//     are then only tried out with a temporary local state. The result lists their actions like prepared ones.
+//
+// Run returns ErrNoDirectory if the path is missing or relative. It returns another error if the configuration is
+// invalid, if a pak is invalid or its binaries differ from its lock or from those of an earlier call, if the settings
+// or the encryption keys of the state backend are rejected, if OpenTofu cannot initialise a template, if a directory
+// cannot be written, or if ctx ends. The result is nil if the path is missing or relative, or if the configuration or
+// the content of a pak is invalid; after any other error it contains the templates prepared so far.
 func Run(ctx context.Context, process session.Process, dir string) (*Result, error) {
 	s := session.New(process, "prepare")
 	var result *Result
@@ -68,10 +81,20 @@ func Run(ctx context.Context, process session.Process, dir string) (*Result, err
 	return result, err
 }
 
-// preparePaks prepares all paks that are directories. Paks that are zip files cannot be prepared, because the path of
-// their binaries, on which a prepared directory depends, is in the cache directory; for these, it adds a warning and
-// unpacks damaged binaries again. The binaries of each pak must have the digests in its lock, if it has one. It returns
-// the first error, and removes the temporary local state.
+// preparePaks checks the binaries of each pak against its lock, if it has one, and prepares the pak if it is a
+// directory. It adds the prepared actions and the warnings to p.result. A pak that is a zip file is not prepared,
+// because its binaries are in the cache directory and a prepared directory depends on the paths of binaries:
+// preparePaks adds a warning, and unpacks damaged binaries again.
+//
+// preparePaks first creates the directories of the cache and of a local state. At the end it removes the temporary
+// local state; a failure of that is only logged.
+//
+// preparePaks returns the first error, and p.result keeps what was added before. The cases are:
+//   - A directory cannot be created or is not safe to use, or the settings of the state backend or of its encryption
+//     are invalid; see session.Session.Manager.
+//   - A lock is invalid or cannot be read, or a binary differs from it or cannot be read.
+//   - Damaged binaries cannot be unpacked, or a directory cannot be prepared; see repairExecutables and preparePak.
+//   - ctx ends.
 func (p *preparer) preparePaks(ctx context.Context) error {
 	if _, err := p.session.Manager(nil); err != nil { // creates the directories of the cache and of a local state
 		return err
@@ -98,8 +121,10 @@ func (p *preparer) preparePaks(ctx context.Context) error {
 	return nil
 }
 
-// A preparer prepares paks with the configured state backend, or with a temporary local one if the backend does not
-// respond. It adds the prepared actions and warnings to result.
+// A preparer prepares paks with the configured state backend, or with a temporary local one after the configured one
+// did not respond. It adds the prepared actions and warnings to result. session, result and cacheDir must be set, so
+// the zero value is not usable. The session must be open, and the cache directory in its configuration must be the
+// prepared directory, whereas cacheDir is the configured cache directory.
 type preparer struct {
 	session *session.Session
 	result  *Result
@@ -109,8 +134,11 @@ type preparer struct {
 	localDir string
 }
 
-// repairExecutables unpacks the binaries of a zip file again if they are damaged, and adds a warning about it. Binaries
-// that were never unpacked are not an error. It returns an error if the binaries cannot be checked or unpacked.
+// repairExecutables unpacks the binaries of pak, a zip file, into the configured cache directory again if the unpacked
+// ones are damaged, missing or unreadable, and then adds a warning to the result. It does nothing if their directory
+// does not exist, usually because the pak was never unpacked there. It returns an error if the binaries cannot be
+// checked or unpacked, if another user owns the damaged binaries, or if ctx ends. It adds no warning then, and the
+// damaged binaries may still be there, be removed or be replaced.
 func (p *preparer) repairExecutables(ctx context.Context, pak *brokerpak.Pak) error {
 	repaired, err := pak.RepairExecutables(ctx, brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, p.cacheDir)
 	if err != nil {
@@ -122,15 +150,21 @@ func (p *preparer) repairExecutables(ctx context.Context, pak *brokerpak.Pak) er
 	return nil
 }
 
-// warnf adds a warning, formatted as by fmt.Sprintf, to the result.
+// warnf appends a warning, formatted as by fmt.Sprintf, to p.result.Warnings, which `prepare` prints. It writes no log.
 func (p *preparer) warnf(format string, args ...any) {
 	p.result.Warnings = append(p.result.Warnings, fmt.Sprintf(format, args...))
 }
 
-// preparePak checks the binaries of a pak, initialises the empty directory that commands use to read states, and
-// prepares the templates of the pak. A pak without templates needs none of these and is left out. It returns an error
-// if a binary was changed or cannot be read, or if OpenTofu cannot initialise a template; see initialise. The prepared
-// templates are added to the actions of the result.
+// preparePak prepares pak, which must be a directory: it checks the binaries against the records of earlier calls,
+// initialises OpenTofu in the empty directory that commands use to read states, and initialises the provision and bind
+// templates of all services. It adds the initialised actions to p.result.Actions. It does nothing for a pak without
+// templates.
+//
+// preparePak returns an error if a binary was changed, is missing or cannot be read, if a record or a directory cannot
+// be written, if the settings of the state backend are rejected, if OpenTofu cannot initialise a template, or if ctx
+// ends. After a failed template it still tries the other one of the same service, and no other services;
+// p.result.Actions keeps the actions added before. A state backend that does not respond is not an error, but a warning
+// in the result; the templates are then only tried in a temporary directory, see initialise.
 func (p *preparer) preparePak(ctx context.Context, pak *brokerpak.Pak) error {
 	usesTofu := func(service *brokerpak.Service) bool {
 		return len(service.Provision.Templates)+len(service.Bind.Templates) > 0
@@ -165,9 +199,15 @@ func (p *preparer) preparePak(ctx context.Context, pak *brokerpak.Pak) error {
 	return nil
 }
 
-// verifyExecutables returns an error if a binary of a pak differs from the one that an earlier call recorded in the
-// prepared directory, or if it cannot be read. A binary with another modification time counts as replaced and is
-// recorded again.
+// verifyExecutables compares OpenTofu, the providers and the other binaries of pak with the records of earlier calls in
+// the prepared directory. It returns an error if the content of a binary differs from its record although the
+// modification time is the same; the record stays, so that the next call returns the error again. Every binary that is
+// new or has another modification time is recorded, also together with that error. verifyExecutables waits while
+// another process builds the prepared directory of a template.
+//
+// verifyExecutables also returns an error if pak has no default OpenTofu for this platform, if a binary is missing or
+// cannot be read, if the records cannot be locked or written, if the engine cannot be created (see
+// session.Session.Manager), or if ctx ends. Records that cannot be read count as empty.
 func (p *preparer) verifyExecutables(ctx context.Context, pak *brokerpak.Pak) error {
 	manager, err := p.session.Manager(nil)
 	if err != nil {
@@ -180,9 +220,14 @@ func (p *preparer) verifyExecutables(ctx context.Context, pak *brokerpak.Pak) er
 	return manager.Engine.VerifyBinaries(ctx, installation)
 }
 
-// prepareAction prepares the template of an action of a pak with the pak's default OpenTofu, and adds name, such as
-// "redis bind", to the prepared actions. It does nothing if the action has no template. The error names the action; see
-// initialise for the causes.
+// prepareAction initialises the template of an action of pak with the pak's default OpenTofu, and then appends name,
+// such as "redis bind", to p.result.Actions. It does nothing if the action has no template. After a state backend did
+// not respond, it initialises the template only in a temporary directory, as a trial, and appends name all the same;
+// see initialise.
+//
+// prepareAction returns an error that contains name, and does not append it, if OpenTofu is missing or cannot
+// initialise the template, if the settings of the state backend are rejected, if a directory cannot be written, or if
+// ctx ends.
 func (p *preparer) prepareAction(ctx context.Context, pak *brokerpak.Pak, name string, action *brokerpak.Action) error {
 	if len(action.Templates) == 0 {
 		return nil
@@ -201,15 +246,24 @@ func (p *preparer) prepareAction(ctx context.Context, pak *brokerpak.Pak, name s
 	return nil
 }
 
-// An engineTask is work that is done with the engine of one state backend and the default OpenTofu of a pak. initialise
-// may call it again with another engine.
+// An engineTask is work of a preparer with the engine of one state backend and the default OpenTofu of a pak, such as
+// the initialisation of a template. It must end when ctx ends. If OpenTofu fails, its error must be or wrap the
+// *opentofu.Error, by which initialise decides about a second attempt. The task must be repeatable, because initialise
+// may call it again with the engine of a temporary local state.
 type engineTask func(ctx context.Context, engine *workspace.Engine, installation opentofu.Installation) error
 
-// initialise runs a task with the configured state backend. If OpenTofu fails, it runs the task again with a temporary
-// local state to find the cause. If that fails too, the pak is wrong, and initialise returns the error. Otherwise the
-// backend does not respond; this only adds a warning, and later tasks use the local state only. Errors of other kinds,
-// those of a backend whose settings are wrong, and any error of the local backend or after the end of ctx, are returned
-// without a second attempt.
+// initialise runs task with the configured state backend and the default OpenTofu of pak. If OpenTofu fails and the
+// backend may be the cause, it sets p.localDir to a new directory and runs the task again with a temporary local state
+// and a temporary cache in it. Success then means that the backend does not respond: initialise adds a warning to the
+// result and returns nil. If the second attempt fails as well, the pak is probably wrong, and initialise returns the
+// error of that attempt.
+//
+// Once p.localDir is set, initialise runs every task only with the temporary local state, and returns its error.
+// Whatever the task prepares there is removed with p.localDir, so it is only a trial.
+//
+// The error of the first attempt is returned without a second one if it is not an error of OpenTofu, if OpenTofu
+// rejected the settings of the backend, if the configured backend is local, or if ctx ended. If the new directory
+// cannot be created, initialise returns that error joined with the first one.
 func (p *preparer) initialise(ctx context.Context, pak *brokerpak.Pak, task engineTask) error {
 	if p.localDir != "" {
 		return p.withEngine(ctx, p.localSession(), pak, task)
@@ -232,8 +286,11 @@ func (p *preparer) initialise(ctx context.Context, pak *brokerpak.Pak, task engi
 	return nil
 }
 
-// misconfigured reports whether OpenTofu rejected the type or the settings of the backend before it connected to it,
-// according to the summary of its message. Any other error counts as a backend that does not respond.
+// misconfigured reports whether err means that OpenTofu rejected the type or the settings of the state backend before
+// it connected to it. It decides only by err.Summary, the summary of OpenTofu's first error, such as "Unsupported
+// backend type". Another error with such a summary counts as well, such as "Invalid default value for variable" in a
+// template. misconfigured returns false for every other summary, which may mean that the backend does not respond. err
+// must not be nil.
 func misconfigured(err *opentofu.Error) bool {
 	settings := regexp.MustCompile(`^(Unsupported backend type|Extraneous JSON object property|` +
 		`Incorrect attribute value type|Invalid backend configuration|(Invalid|Missing) \S+ value)|` +
@@ -241,8 +298,10 @@ func misconfigured(err *opentofu.Error) bool {
 	return settings.MatchString(err.Summary)
 }
 
-// localSession returns a copy of the session with a temporary local state, a temporary cache and no log. The state and
-// the cache are below p.localDir, which must exist. The copy must not be closed.
+// localSession returns a copy of the session that uses a temporary local state without encryption and a temporary
+// cache, and writes no log. Both directories are below p.localDir, which must exist; localSession does not create them.
+// The caller must not close the copy, because it shares the paks with the original. The configuration of the original
+// does not change.
 func (p *preparer) localSession() *session.Session {
 	other := *p.session
 	other.Logger = slog.New(slog.DiscardHandler)
@@ -252,9 +311,11 @@ func (p *preparer) localSession() *session.Session {
 	return &other
 }
 
-// withEngine runs a task with the state backend of a session and the default OpenTofu of a pak, within the budget of
-// one command, because a command later needs the same time. It returns the error of the task, or of creating the engine
-// or finding the OpenTofu.
+// withEngine runs task with the state backend of the session s and the default OpenTofu of pak, within the time limit
+// of one command (budget of the configuration). It first creates the directories of the cache and of a local state.
+// Required environment variables of paks may be unset. withEngine returns the error of the task. It returns an error
+// without calling the task if the engine cannot be created (see session.Session.Manager), or if the pak's default
+// OpenTofu is missing or cannot be unpacked.
 func (p *preparer) withEngine(ctx context.Context, s *session.Session, pak *brokerpak.Pak, task engineTask) error {
 	ctx, cancel := lifecycle.WithBudget(ctx, s.Config.Budget)
 	defer cancel()

@@ -16,7 +16,10 @@ import (
 	"service-adapter/manifestgen"
 )
 
-// inputFinder finds the inputs whose values differ from those of the deployed instance, although no user changed them.
+// An inputFinder determines which input causes a difference between a deployed and a generated manifest, although no
+// user changed the input: one whose default or plan property changed. It stores the results of its trials, and is not
+// safe for concurrent use. session, request, deployed and generated must be set, so the zero value is not usable; the
+// session must be open.
 type inputFinder struct {
 	session *session.Session
 	// request returns a new request for a check for pending changes. deployed is the manifest that it contains, and
@@ -29,10 +32,19 @@ type inputFinder struct {
 	explained map[string][]string
 }
 
-// reason returns the reason for a difference from the deployed manifest that is caused by another default or plan
-// property of an input, or "" if there is no such input or the manifest cannot be generated. It tries the inputs whose
-// current value is contained in the generated text: it generates the manifest with the value that the deployed text has
-// there, and checks whether the difference is gone.
+// reason returns the reason of change, a difference between the deployed and the generated manifest, if another default
+// or another plan property of an input causes it. The reason is one of these sentences:
+//   - default changed: the definition has another default for the input "size" now
+//   - default changed: the operator's configuration has another default for the input "size" now
+//   - plan changed: the property "size" has another value now
+//
+// reason tries, in the order of their names, the inputs whose value is such a default or property and is contained in
+// the generated value of change. For each, it generates the manifest with the value that the deployed manifest has
+// instead (see deployedValue), and checks whether the difference disappears. The first input that explains the
+// difference counts. An input with which the manifest cannot be generated is skipped.
+//
+// reason returns "" if no input explains the difference, and if the variables of the request cannot be determined. It
+// stores the variables in f.scope for later calls.
 func (f *inputFinder) reason(ctx context.Context, change manifestdiff.Change) string {
 	if f.scope == nil {
 		request := f.request()
@@ -66,9 +78,11 @@ func (f *inputFinder) reason(ctx context.Context, change manifestdiff.Change) st
 	return ""
 }
 
-// deployedValue returns the value that an input must have had if the generated scalar of a change contains its current
-// value and the deployed scalar has the same text around it. The result has the type of the current value. It is nil if
-// the texts or the types do not fit.
+// deployedValue returns the value that an input with the value current probably had when the manifest was deployed. It
+// compares the two scalars of change. If the generated one contains current as text, as in "mem=64m", and the deployed
+// one has the same text before and after the first occurrence, the text between these is the result, converted to the
+// type of current. The result is nil if the texts do not fit, if a value of the change is missing or not a scalar, if
+// current is "", nil, a list or a map, or if the text cannot be converted.
 func deployedValue(change manifestdiff.Change, current any) any {
 	text := value.Text(current)
 	before, after, found := strings.Cut(value.Text(change.Generated), text)
@@ -96,12 +110,14 @@ func deployedValue(change manifestdiff.Change, current any) any {
 	return nil
 }
 
-// isScalar reports whether a value is neither null nor a list nor a map.
+// isScalar reports whether a value is a scalar other than null, such as a text, a number or a boolean. It returns false
+// for nil, lists and maps.
 func isScalar(item any) bool { return item != nil && value.Depth(item) == 0 }
 
-// pathsExplained returns the paths of the differences that are gone if the input name has an earlier value. It returns
-// none if the manifest cannot be generated with that value. Each value is tried once: the result is stored in
-// f.explained.
+// pathsExplained returns the paths of the differences from the deployed manifest that disappear if the input called
+// name has the value earlier. The result is nil if no difference disappears or the manifest cannot be generated with
+// that value. Each value is tried only once: the result is stored in f.explained, which must not be nil, and the caller
+// must not change it.
 func (f *inputFinder) pathsExplained(ctx context.Context, name string, earlier any) []string {
 	key := name + "=" + string(value.MustJSON(earlier))
 	if paths, exists := f.explained[key]; exists {
@@ -121,7 +137,8 @@ func (f *inputFinder) pathsExplained(ctx context.Context, name string, earlier a
 	return f.explained[key]
 }
 
-// pathsOf returns the paths of changes. It returns none after an error.
+// pathsOf returns the paths of changes, in the same order. It returns nil if there are no changes, and if err is not
+// nil; it accepts an error so that the results of manifestdiff.OfManifests can be passed directly.
 func pathsOf(changes []manifestdiff.Change, err error) []string {
 	if err != nil {
 		return nil
@@ -129,9 +146,10 @@ func pathsOf(changes []manifestdiff.Change, err error) []string {
 	return value.Convert(changes, func(change manifestdiff.Change) string { return change.Path })
 }
 
-// generate generates the manifest with other values of inputs, by name, which replace defaults and properties of the
-// plan. It writes no log and does not plan changes of resources. It returns an error if the request cannot be completed
-// or the manifest cannot be generated.
+// generate returns the text of the manifest that is generated for the request with other values of some inputs. others
+// contains these values by the names of the inputs; each replaces the defaults of the input, and the plan's property of
+// that name if the plan has one. generate writes no log and does not plan changes of resources. It returns an error if
+// the request cannot be completed or the manifest cannot be generated.
 func (f *inputFinder) generate(ctx context.Context, others map[string]any) (string, error) {
 	request := f.request()
 	if err := f.session.CompleteManifest(request, 0); err != nil {

@@ -17,17 +17,18 @@ import (
 	"service-adapter/internal/record"
 )
 
-// An Operator executes the commands and errands of operators on stored bindings and instances, with the configuration
-// and the paks of the adapter. Changes are written to the audit log. Open returns one, and Close must be called at the
-// end.
+// An Operator executes the commands and errands of operators on the stored bindings and service instances, with the
+// configuration, the paks and the state backend of the adapter. Changes are written to the audit log. The embedded
+// Manager gives access to the states. Open returns an Operator, and Close must be called at the end; the zero value is
+// not usable.
 type Operator struct {
 	*lifecycle.Manager
 	session *session.Session
 }
 
-// Options are the options of Open. With the zero value, Open requires a readable pak and a local state directory in
-// which a state was stored before, uses the configured cache directory, and states in clear text are an error if the
-// configuration has a key.
+// Options are the options of Open. With the zero value, Open requires a readable pak and, for the state backend local,
+// a state directory in which a state was stored before. It uses the configured cache directory, and reading a state in
+// clear text is an error if the configuration has a key.
 type Options struct {
 	// AcceptUnencrypted permits reading states that are not encrypted although the configuration has a key, so that
 	// they can be encrypted.
@@ -46,12 +47,22 @@ type Options struct {
 // because the errand's output may be their only record.
 const errandVariable = "SERVICE_ADAPTER_ERRAND"
 
-// Open loads the configuration, opens the paks and creates the directories of the cache and the state. command is the
-// name of the command for the log and the audit log. Open returns an error if the configuration is invalid, if no pak
-// can be read, if no state was ever stored in the local backend, or if the manager cannot be created; see Options for
-// the exceptions and session.Session.Manager for the last. At the configured log level info, which is the default, only
-// warnings and errors are logged. Open only logs paks that cannot be read if another one is readable; methods that need
-// the unreadable pak return an error. The caller must call Close unless Open returns an error.
+// Open loads the configuration, opens the paks, creates the directories of the cache and of a local state, removes
+// files of dead runs from the cache, and sets the umask of this process to 077. process supplies the environment, which
+// contains the path of the configuration, and the stream for the log. command is the name of the command for the log
+// and the audit log, such as "bindings delete"; the prefix "service-adapter " is removed from it. The caller must call
+// Close unless Open returns an error.
+//
+// At the configured log level info, which is the default, only warnings and errors are logged. The user in audit events
+// is "errand NAME" if SERVICE_ADAPTER_ERRAND contains the name of an errand, and otherwise the first of SUDO_USER,
+// LOGNAME and USER that is not empty. The audit events of an errand are logged at every log level. The time limit of
+// work on a service instance is errand_limit of the configuration.
+//
+// Open returns nil and an error if the configuration is invalid, if no pak can be read, if the state directory of the
+// local backend was never used, if a key of the state encryption or a setting of the state backend is invalid, or if a
+// directory cannot be created or is not safe to use. Options.WithoutPaks permits that no pak can be read, and
+// Options.NewState an unused state directory. If only some paks can be read, Open logs the others, and methods that
+// need one of them return an error.
 func Open(process session.Process, command string, options Options) (*Operator, error) {
 	opened := session.New(process, strings.TrimPrefix(command, "service-adapter "))
 	opened.Tolerant, opened.WithoutPaks = true, options.WithoutPaks
@@ -89,12 +100,13 @@ func Open(process session.Process, command string, options Options) (*Operator, 
 	return operator, nil
 }
 
-// Services returns the sorted names of all services of the readable paks.
+// Services returns the sorted names of all services of the readable paks. The result is empty if no pak can be read.
 func (o *Operator) Services() []string { return o.session.Catalog.ServiceNames() }
 
-// Plans returns the names of the plans of a service, or of all services for "", in no particular order and with
-// duplicates. They are the plans of the readable paks and those that the operator adds. Plans of the operator that
-// cannot be read are left out.
+// Plans returns the names of the plans of the service called service, or of all services for "", in no particular order
+// and with duplicates. They are the plans of the readable paks and those that the operator adds in the configuration or
+// the environment. Plans of the operator that are invalid are left out or incomplete, without an error. The result is
+// nil if no readable pak has the service, or if there are no plans.
 func (o *Operator) Plans(service string) []string {
 	catalog := &o.session.Catalog
 	var names []string
@@ -113,35 +125,37 @@ func (o *Operator) Plans(service string) []string {
 	return names
 }
 
-// Owns reports whether an instance with this record belongs to a service of the readable paks. brokerServiceID is the
-// id of the service in the broker's catalog, which may differ from the id in the pak. A record without the id of a
-// service belongs to any service.
+// Owns reports whether a service instance belongs to a service of the readable paks, according to stored, the record in
+// its manifest, which must not be nil. The service id in the record must be that of one of these services, or
+// brokerServiceID, the id of the service in the broker's catalog, which may differ from the id in the pak. A record
+// without a service id belongs to any service. Owns returns false if the readable paks have no services.
 func (o *Operator) Owns(stored *record.InstanceRecord, brokerServiceID string) bool {
 	return o.session.Catalog.Owns(stored, brokerServiceID)
 }
 
-// Close closes the paks and releases what Open opened. The operator must not be used afterwards.
+// Close closes the paks that Open opened. The operator must not be used afterwards.
 func (o *Operator) Close() { o.session.Close() }
 
-// Encrypts reports whether the configuration has a key for the encryption of states.
+// Encrypts reports whether the configuration sets the encryption of states, so that states are stored encrypted.
 func (o *Operator) Encrypts() bool { return o.session.Config.State.Encryption != nil }
 
 // BackendType returns the type of the state backend in the configuration, such as "pg" or "local".
 func (o *Operator) BackendType() string { return o.session.Config.State.Type }
 
-// AuditLog returns the path of the audit log, and "" if none is configured.
+// AuditLog returns the configured path of the audit log, and "" if none is configured. The file may not exist yet.
 func (o *Operator) AuditLog() string { return o.session.Config.AuditLog }
 
 // UnreadablePaks returns an error for each pak of the configuration that cannot be read, in the order of the
 // configuration, and nil if all can be read.
 func (o *Operator) UnreadablePaks() []error { return o.session.Catalog.Unreadable }
 
-// IsLocal reports whether states are stored on this machine, in the backend local.
+// IsLocal reports whether the state backend in the configuration is "local", which stores states in a directory of this
+// machine.
 func (o *Operator) IsLocal() bool { return o.session.Config.State.Type == config.Local }
 
 // IsEmpty reports whether the state backend contains no workspace, neither of this program nor of another one. It is
-// empty before its first use and after the loss of all states. If the backend cannot be read, IsEmpty returns an error,
-// and the result must not be used.
+// empty before its first use and after the loss of all states. IsEmpty returns an error, with a result that must not be
+// used, if the OpenTofu of no pak can be prepared, if the workspaces cannot be listed, or if ctx ends.
 func (o *Operator) IsEmpty(ctx context.Context) (bool, error) {
 	reader, err := o.StateReader(ctx, nil)
 	if err != nil {
@@ -151,8 +165,12 @@ func (o *Operator) IsEmpty(ctx context.Context) (bool, error) {
 	return len(names) == 0, err
 }
 
-// Metrics returns the metrics for monitoring in the text format of OpenMetrics. The Director of fleet is asked for the
-// certificates of instances; a nil fleet asks no Director. See metrics.Text for the content and the errors.
+// Metrics returns the metrics of bindings, instances, locks, paks, certificates and commands in the text format of
+// OpenMetrics. It asks the Director of fleet for the certificates of instances; with a nil fleet, only certificates in
+// states are considered. If no pak can be read, the metrics of states, locks and certificates are missing. Metrics
+// returns "" and an error if the readable paks have no usable OpenTofu, if the states or the locks cannot be listed, if
+// the audit log or its counts cannot be read, or if ctx ends. A single unreadable state and a failed request to the
+// Director are not errors but are counted.
 func (o *Operator) Metrics(ctx context.Context, fleet *certificates.Fleet) (string, error) {
 	return metrics.Text(ctx, o.Manager, metrics.Sources{
 		UnreadablePaks: len(o.session.Catalog.Unreadable), AuditLog: o.session.Config.AuditLog, Fleet: fleet,

@@ -12,8 +12,9 @@ import (
 // `service-adapter certificates --expires-within`.
 const lookAheadDays = 60
 
-// Certificates counts the certificates that are due: those in the credentials of bindings and in the outputs of
-// instances that expire within WithinDays. The Director is not asked for those of deployments.
+// A Certificates counts the certificates that are due, which means that they expire within WithinDays or have expired.
+// It considers those in the credentials of bindings and in the outputs of service instances; the Director is not asked.
+// It is part of the JSON of `status`. If no certificate is due, all fields except WithinDays are zero.
 type Certificates struct {
 	// WithinDays is the number of days within which a certificate that expires is due.
 	WithinDays int `json:"within_days"`
@@ -26,14 +27,17 @@ type Certificates struct {
 	Expiry string `json:"first_expiry,omitempty"`
 }
 
-// newSurvey returns a survey of all certificates that are due within lookAheadDays.
+// newSurvey returns an empty survey, in which certificates that expire within 60 days (lookAheadDays) from now are due.
 func newSurvey() *certificates.Survey {
 	const day = 24 * time.Hour
 	return certificates.New(certificates.Options{ExpiresWithin: lookAheadDays * day, Now: time.Now()})
 }
 
-// dueCertificates counts the certificates of a survey that are due, and determines the one that expires first.
-// Certificates that cannot be read are not counted. It groups the bindings of the survey; see Survey.Instances.
+// dueCertificates counts the certificates of a survey that are due and the service instances that have them, and
+// determines the instance whose certificate expires first; of several, the one with the lowest id counts. Without due
+// certificates, only WithinDays is set. survey must be one that newSurvey returned, and must be complete. Certificates
+// that cannot be read are not counted. dueCertificates calls survey.Instances, which sorts and groups the bindings of
+// the survey.
 func dueCertificates(survey *certificates.Survey) Certificates {
 	counts := Certificates{WithinDays: lookAheadDays}
 	var first time.Time
@@ -53,8 +57,9 @@ func dueCertificates(survey *certificates.Survey) Certificates {
 	return counts
 }
 
-// text returns the number of certificates that are due and of their instances, and the first of these with the time, in
-// one line without a line break. Without any it says that none is due.
+// text returns the counts in words, in one line without a line break: the number of certificates that are due, the
+// number of their instances, and the id of the instance whose certificate expires first, with the time. If none is due,
+// the text is "none due within 60 days", with the number in WithinDays.
 func (c Certificates) text() string {
 	if c.Due == 0 {
 		return fmt.Sprintf("none due within %d days", c.WithinDays)

@@ -15,8 +15,9 @@ import (
 	"service-adapter/internal/operate/states"
 )
 
-// A Report describes the content of the state backend, and the installed paks. It contains no secrets. Its JSON form
-// is that of `service-adapter status --json`.
+// A Report describes the stored bindings and service instances, the locks, the certificates that are due, the last
+// failures and the installed paks at one time. It contains no secrets. Its JSON form is that of `service-adapter status
+// --json`. New returns one; the zero value is not usable.
 type Report struct {
 	// Groups are the stored items by their properties, in the order of these properties. Every item is in one group.
 	Groups []Group `json:"groups"`
@@ -38,7 +39,9 @@ type Report struct {
 	backend string
 }
 
-// A Group counts the stored items with the same properties. A property that is not recorded is "".
+// A Group counts the stored bindings or service instances that have the same properties: kind, service, plan, pak,
+// OpenTofu version, template and condition. A property that is not recorded is "". It is an element of the JSON of
+// `status`, and a row of the table on the page.
 type Group struct {
 	Kind    lifecycle.Kind `json:"kind"`
 	Service string         `json:"service,omitempty"`
@@ -51,7 +54,10 @@ type Group struct {
 	Count     int                 `json:"count"`
 }
 
-// Behind counts the items of one kind by how they differ from the newest installed pak with the recorded name.
+// A Behind counts the stored bindings, or the stored service instances, by how they differ from the newest installed
+// pak with the recorded name: those that an older version of the pak or of OpenTofu, or another template, created,
+// those of a newer one, and those without such a pak. The zero value means that none is stored. It is part of the JSON
+// of `status`.
 type Behind struct {
 	// Stored is the number of all items of the kind. Any is the number of those that an older version of the pak or of
 	// OpenTofu, or another template, created. The items of Newer and WithoutPak are not among the latter.
@@ -68,7 +74,9 @@ type Behind struct {
 	WithoutPak int `json:"without_pak"`
 }
 
-// Unfinished is an item that is neither complete nor unreadable.
+// An Unfinished is a stored binding or service instance that is neither complete nor unreadable, for example because
+// its creation failed, with its condition and the time of its last change. It is part of the JSON of `status`. A nil
+// *Unfinished means that there is none.
 type Unfinished struct {
 	Kind      lifecycle.Kind      `json:"kind"`
 	ID        string              `json:"id"`
@@ -77,8 +85,9 @@ type Unfinished struct {
 	UpdatedAt string `json:"updated_at,omitempty"`
 }
 
-// A Lock is the lock of a state that a run holds. Kind is "" if the adapter did not choose the name of the workspace;
-// ID is that name then. The other fields are zero if the backend does not report them.
+// A Lock is a lock that a run holds on the state of a binding or a service instance, with its owner and its time if the
+// backend reports them. Kind and ID identify the binding or instance; if another program chose the name of the
+// workspace, Kind is "" and ID is that name. It is an element of the JSON of `status`.
 type Lock struct {
 	Kind      lifecycle.Kind `json:"kind,omitempty"`
 	ID        string         `json:"id"`
@@ -91,9 +100,13 @@ type Lock struct {
 // failuresShown is the number of failures of the audit log in a report.
 const failuresShown = 5
 
-// New reads all states, as lifecycle.Manager.Walk does, and the audit log, and returns the report. progress may be nil.
-// It returns an error if the workspaces or the locks cannot be listed, if the audit log cannot be read, or if ctx ends.
-// A state or a record that cannot be read is counted with the condition of an unreadable one.
+// New reads all states and the audit log, and returns the report on them and on the paks of operator. It calls
+// progress, which may be nil, after each state. A state or a record that cannot be read is counted with the condition
+// of an unreadable one. New changes no binding or instance, but it is not read-only: if OpenTofu has to read the
+// states, empty workspaces are deleted, and incomplete state files of the backend local are restored.
+//
+// New returns nil and an error if no pak has a usable OpenTofu, if the workspaces or the locks cannot be listed, if the
+// audit log cannot be read, or if ctx ends. A missing audit log counts as empty.
 func New(ctx context.Context, operator *states.Operator, progress lifecycle.Progress) (*Report, error) {
 	report := &Report{
 		Behind: map[lifecycle.Kind]*Behind{lifecycle.Binding: {}, lifecycle.Instance: {}},
@@ -136,15 +149,17 @@ func New(ctx context.Context, operator *states.Operator, progress lifecycle.Prog
 	return report, nil
 }
 
-// Unreadable reports whether a stored item or a pak cannot be read.
+// Unreadable reports whether the state of a stored binding or service instance, or a pak of the configuration, cannot
+// be read.
 func (r *Report) Unreadable() bool {
 	return len(r.UnreadablePaks) > 0 || slices.ContainsFunc(r.Groups, func(group Group) bool {
 		return group.Condition == lifecycle.Unreadable
 	})
 }
 
-// compareGroups compares two groups by their properties in the order of the columns of the page, as slices.SortFunc
-// expects. The versions of pak and OpenTofu are compared as versions, and as texts if both are equal as versions.
+// compareGroups compares two groups for slices.SortFunc, by kind, service, plan, pak, the versions of pak and OpenTofu,
+// template and condition, in this order. It returns a negative number, 0 or a positive number. Versions are compared as
+// versions, so that 1.9.0 is before 1.10.0, and as texts if both are equal as versions. Count is not compared.
 func compareGroups(a, b Group) int {
 	return cmp.Or(
 		cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Plan, b.Plan),
@@ -154,9 +169,15 @@ func compareGroups(a, b Group) int {
 	)
 }
 
-// compareWithPak counts an item in r.Behind of its kind, by how it differs from the newest installed pak of the
-// recorded name; see Behind for the counts. manager has the installed paks. template identifies the recorded template
-// of the item. An unreadable item is only counted as stored.
+// compareWithPak counts a stored binding or service instance in r.Behind of its kind, by how it differs from the newest
+// installed pak with the recorded name. Every item is counted in Stored, and an unreadable one nowhere else. An item
+// for whose name no pak with an OpenTofu is installed is otherwise counted only in WithoutPak, and one that is newer
+// than the installed paks (see lifecycle.OlderPak) only in Newer. Any other item that was created with an older version
+// of the pak or of OpenTofu, or with another template, is counted for each of these differences, and once in Any. The
+// newest pak is the one with the newest default OpenTofu and, of several with that OpenTofu, the highest version.
+//
+// r.Behind must contain the kind. manager has the installed paks, and template is the first 12 characters of the digest
+// of the item's recorded template.
 func (r *Report) compareWithPak(manager *lifecycle.Manager, stored *lifecycle.Stored, template string) {
 	behind := r.Behind[stored.Kind]
 	behind.Stored++
@@ -187,9 +208,9 @@ func (r *Report) compareWithPak(manager *lifecycle.Manager, stored *lifecycle.St
 	}
 }
 
-// hasOtherTemplate reports whether the service of an item has a template in a pak that differs from the recorded
-// template of the item, which the parameter template identifies. It returns false if the pak does not have the service,
-// or has no template for items of this kind.
+// hasOtherTemplate reports whether pak has a template for the service and the kind of a stored binding or service
+// instance that differs from its recorded one. template is the first 12 characters of the digest of the recorded
+// template. hasOtherTemplate returns false if the pak does not have the service, or has no template for this kind.
 func hasOtherTemplate(pak *brokerpak.Pak, stored *lifecycle.Stored, template string) bool {
 	service := pak.Service(stored.Service)
 	if service == nil {
@@ -205,13 +226,13 @@ func hasOtherTemplate(pak *brokerpak.Pak, stored *lifecycle.Stored, template str
 // templateDigits is the number of digits of a digest that identify a template on the page.
 const templateDigits = 12
 
-// identify returns the first templateDigits characters of the digest of a template. files are the contents of the
-// template's files by name.
+// identify returns the first 12 characters (templateDigits) of the digest of a template, by which the page of `status`
+// and the findings of `pak diff` identify the template. files maps the names of the template's files to their contents.
 func identify(files map[string]string) string { return brokerpak.Digest(files)[:templateDigits] }
 
-// noteUnfinished replaces r.OldestUnfinished by an item if the item is neither complete nor unreadable, and if its last
-// change is older than that of the present one. An item without a time is the oldest one, because an older release
-// recorded it. Of items with equal times, the first one stays.
+// noteUnfinished stores a binding or service instance in r.OldestUnfinished if it is neither complete nor unreadable,
+// and if its last change is older than that of the stored one, or none is stored. An item without a time counts as the
+// oldest, because an older release recorded it. Of items with equal times, the first one stays.
 func (r *Report) noteUnfinished(stored *lifecycle.Stored) {
 	finished := stored.Condition == lifecycle.Complete || stored.Condition == lifecycle.Unreadable
 	if finished || r.OldestUnfinished != nil && r.OldestUnfinished.UpdatedAt <= stored.UpdatedAt {
@@ -222,8 +243,9 @@ func (r *Report) noteUnfinished(stored *lifecycle.Stored) {
 	}
 }
 
-// addLocks adds the locks that are held to r.Locks, which stays nil if the backend does not list locks. It returns an
-// error if they cannot be listed.
+// addLocks sets r.Locks, which must be nil, to the locks of states that are held at this moment, sorted by workspace.
+// It is an empty list, which is not nil, if none is held, and stays nil if the state backend cannot list locks.
+// addLocks returns an error if the locks cannot be read or ctx ends.
 func (r *Report) addLocks(ctx context.Context, manager *lifecycle.Manager) error {
 	locks, listed, err := manager.Engine.Locks(ctx)
 	if err != nil {
