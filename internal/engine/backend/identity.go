@@ -23,10 +23,12 @@ const (
 	gcsPrefix = "prefix"
 )
 
-// Identity returns the settings that identify the location of the states in the storage, such as a bucket or a schema,
-// with OpenTofu's defaults for absent ones. Two backends of one type that reach the same storage have the same states
-// if their identities are equal. Hosts and credentials are not part of the identity. The values are texts. The result
-// is empty, not nil, for local and for types that are not in this package's table.
+// Identity returns the settings that identify the location of the states in the storage, by OpenTofu's names and as
+// texts, with OpenTofu's defaults for absent ones and for null. For example, those of pg are schema_name and
+// table_name, and those of s3 are bucket, key and workspace_key_prefix. Slashes at both ends of the prefix of gcs are
+// removed, because OpenTofu ignores them. Two backends of one type that reach the same storage have the same states if
+// their identities are equal. Hosts and credentials are not part of the identity. The result is empty, not nil, for
+// local and for types that this package does not know.
 func (b Backend) Identity() map[string]string {
 	settings := map[string]string{}
 	for key, standard := range identities[b.Type] {

@@ -14,7 +14,10 @@ import (
 // lockDelay is the longest time between the start of a run and the moment at which the run takes the lock of the state.
 const lockDelay = 10 * time.Second
 
-// A holder describes who holds a lease. It is stored in a file next to the lock file, for the processes that wait.
+// A holder is the content of the JSON file that describes the holder of a lease, for the processes that wait and for
+// the next holder. It contains the process of the adapter, the processes of its last run of OpenTofu and of the
+// providers, and the start times of runs that may have left a lock of the state behind. A nil Tofu means that a run is
+// being started or that none has been started yet. The zero holder describes no process and no such run.
 type holder struct {
 	Adapter opentofu.Process `json:"adapter"`
 	// Tofu is the leader of the last run's process group. It is nil while a run is being started; meanwhile, other
@@ -28,8 +31,8 @@ type holder struct {
 	Left    []time.Time `json:"left,omitempty"`
 }
 
-// readHolder reads the file that describes the holder of a lease. It returns a zero holder if the file is missing or
-// damaged.
+// readHolder reads the file that describes the holder of a lease, at this path. It returns a zero holder if the file is
+// missing, cannot be read or is not valid JSON.
 func readHolder(path string) (h holder) {
 	text, err := os.ReadFile(path) //nolint:gosec // in the cache directory
 	if err != nil || json.Unmarshal(text, &h) != nil {
@@ -38,8 +41,10 @@ func readHolder(path string) (h holder) {
 	return h
 }
 
-// describeHolder describes the process that holds a lease, as a phrase that follows the word "runs". The path is that
-// of the file that describes the holder. It returns "" if no live process is known.
+// describeHolder describes the process that holds a lease, as text that follows the word "runs" in a message: " (of
+// process 12)" for an adapter that is alive, or " (of OpenTofu, process 13, whose adapter is dead)" for an OpenTofu
+// that is alive without its adapter. path is the path of the file that describes the holder. describeHolder returns ""
+// if neither process is alive, or if the file cannot be read.
 func describeHolder(path string) string {
 	h := readHolder(path)
 	switch {
@@ -52,8 +57,10 @@ func describeHolder(path string) string {
 	}
 }
 
-// allDead reports whether the adapter, its last run and the providers of the run are known to be dead, with all members
-// of the process groups of the run and the providers. It is false if the last run is not known.
+// allDead reports whether the adapter, the OpenTofu of its last run, the providers of that run, and all other members
+// of the process groups of OpenTofu and the providers are dead. A process that cannot be inspected counts as dead.
+// allDead returns false if the holder records no process of OpenTofu, because a run is being started or has not been
+// started yet; it therefore returns false for the zero holder.
 func (h holder) allDead() bool {
 	if h.Tofu == nil || h.Adapter.Alive() {
 		return false
@@ -62,12 +69,13 @@ func (h holder) allDead() bool {
 	return !slices.ContainsFunc(leaders, func(p opentofu.Process) bool { return p.Alive() || opentofu.Orphaned(p) })
 }
 
-// replaceHolder records this process as the holder, in place of the previous one. The caller must hold the lock file of
-// the lease or, if only processes that a template started hold that, the lock of its directory; see
-// discardAbandonedLock. replaceHolder keeps the start times of earlier runs that may have left a lock of the state
-// behind, for MayHaveLeftLock and LeftLock. A run of the previous holder whose end is not recorded, because its adapter
-// died, is added to them. The previous holder's processes are forgotten. replaceHolder returns an error if the file
-// that describes the holder cannot be written.
+// replaceHolder records this process as the holder, in memory and in the file that describes the holder, in place of
+// the previous one. The caller must hold the lock file of the lease or, if only processes that a template started hold
+// the lock file, a lock on the directory of the lease; see discardAbandonedLock. replaceHolder keeps the start times of
+// earlier runs that may have left a lock of the state behind, for MayHaveLeftLock and LeftLock. A run of the previous
+// holder whose end is not recorded, because its adapter died, is added to them. The previous holder's processes are
+// forgotten. A missing or damaged file counts as a previous holder without runs. replaceHolder returns an error if the
+// file cannot be written.
 func (l *Lease) replaceHolder() error {
 	former := readHolder(l.holderPath)
 	l.holder = holder{Adapter: opentofu.Current(), Left: former.Left}
@@ -77,10 +85,11 @@ func (l *Lease) replaceHolder() error {
 	return l.writeHolder()
 }
 
-// RecordStart records that a run is about to be started; it must be called before the run starts. mayLeaveLock states
-// whether the run could leave a lock of the state behind; if so, RecordEnd must be called after the run. Until
-// RecordProcess, other processes assume that the run is alive. RecordStart returns an error if the file that describes
-// the holder cannot be written.
+// RecordStart records that a run of OpenTofu is about to be started; it must be called before the run starts.
+// mayLeaveLock states whether the run could leave a lock of the state behind. If so, RecordStart also records the
+// current time, for LeftLock, and RecordEnd must be called after the run. Until RecordProcess, other processes assume
+// that the run is alive. RecordStart returns an error if the file that describes the holder cannot be written; this
+// lease knows of the start nevertheless.
 func (l *Lease) RecordStart(mayLeaveLock bool) error {
 	l.holder.Tofu = nil
 	if mayLeaveLock {
@@ -89,29 +98,31 @@ func (l *Lease) RecordStart(mayLeaveLock bool) error {
 	return l.writeHolder()
 }
 
-// RecordProcess records the process of the run that RecordStart announced. Processes that wait for the lease inspect it
-// and, if this adapter is dead, end it once it hangs; see Options. RecordProcess returns an error if the file that
-// describes the holder cannot be written.
+// RecordProcess records the process of OpenTofu in the run that RecordStart announced. Once this adapter is dead,
+// processes that wait for the lease inspect that process. If it runs for longer than Options.HungAfter, they interrupt
+// and finally kill it; if it is dead, they kill the remaining processes of its group. RecordProcess returns an error if
+// the file that describes the holder cannot be written; this lease knows the process nevertheless.
 func (l *Lease) RecordProcess(run opentofu.Process) error {
 	l.holder.Tofu = &run
 	return l.writeHolder()
 }
 
 // RecordProviders records the leaders of the process groups of the providers that the next run uses, so that processes
-// that wait for the lease kill these groups if they outlive both the adapter and OpenTofu. They replace those of the
-// last call; nil removes them. RecordProviders returns an error if the file that describes the holder cannot be
-// written.
+// that wait for the lease kill these groups if they outlive both the adapter and OpenTofu. The leaders replace those of
+// the last call; nil removes them. RecordProviders returns an error if the file that describes the holder cannot be
+// written; this lease knows the leaders nevertheless.
 func (l *Lease) RecordProviders(leaders []opentofu.Process) error {
 	l.holder.Providers = leaders
 	return l.writeHolder()
 }
 
-// RecordEnd records the end of a run for which RecordStart was called with mayLeaveLock. inOrder states whether the run
-// ended by itself and released its locks. If it is false, MayHaveLeftLock returns true from now on, also for later
-// leases of the same name. tookLock states whether the run held the lock of the state, which proves that no earlier run
-// left one behind. If inOrder and tookLock are true, MayHaveLeftLock returns false from now on. Otherwise its result
-// does not change. RecordEnd returns an error if the file that describes the holder cannot be written; this lease knows
-// of the end nevertheless.
+// RecordEnd records the end of a run for which the caller called RecordStart with mayLeaveLock. inOrder states whether
+// the run ended by itself and released its locks. tookLock states whether the run held the lock of the state, which
+// proves that no earlier run left one behind. If inOrder is false, MayHaveLeftLock returns true from now on, also for
+// later leases of the same name. If inOrder and tookLock are true, MayHaveLeftLock returns false from now on. Each of
+// these results applies until a later run changes it. If inOrder is true and tookLock is false, the result does not
+// change. RecordEnd returns an error if the file that describes the holder cannot be written; this lease knows of the
+// end nevertheless.
 func (l *Lease) RecordEnd(inOrder, tookLock bool) error {
 	if !inOrder {
 		l.holder.Left = append(l.holder.Left, l.holder.Running)
@@ -123,20 +134,24 @@ func (l *Lease) RecordEnd(inOrder, tookLock bool) error {
 	return l.writeHolder()
 }
 
-// MayHaveLeftLock reports whether a run under this lease, or an earlier one of the same name, did not end in order, so
-// that it may have left a lock of the state behind.
+// MayHaveLeftLock reports whether a lock of the state may remain from a run that did not end in order, under this lease
+// or an earlier one of the same name. A run whose adapter died before it called RecordEnd counts as such a run. The
+// result becomes false after a later run that held the lock of the state and ended in order. A run that has not ended
+// yet does not count.
 func (l *Lease) MayHaveLeftLock() bool { return len(l.holder.Left) > 0 }
 
-// LeftLock reports whether one of the runs of which MayHaveLeftLock knows can have taken a lock that was created at
-// this time, because the run began at most lockDelay earlier. Other processes of this machine that do not hold the
-// lease can have taken such a lock as well.
+// LeftLock reports whether a lock of the state that was created at this time may have been taken by one of the runs
+// that MayHaveLeftLock counts: such a run began at that time or less than lockDelay, 10 seconds, earlier. Other
+// processes of this machine that do not hold the lease can have taken such a lock as well. The result is false if
+// MayHaveLeftLock returns false.
 func (l *Lease) LeftLock(created time.Time) bool {
 	return slices.ContainsFunc(l.holder.Left, func(began time.Time) bool {
 		return !created.Before(began) && created.Before(began.Add(lockDelay))
 	})
 }
 
-// writeHolder writes the file that describes the holder. It returns an error if the file cannot be written.
+// writeHolder replaces the file that describes the holder by the holder of this lease, as JSON. It returns an error if
+// the file cannot be written.
 func (l *Lease) writeHolder() error {
 	text, err := json.Marshal(l.holder)
 	if err != nil {

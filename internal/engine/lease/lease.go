@@ -18,7 +18,9 @@ import (
 	"service-adapter/internal/privatefs"
 )
 
-// Options configure how a process waits for a lease.
+// Options configure how a process waits for a lease. They contain the age at which an OpenTofu without its adapter is
+// interrupted, the time after which it is then killed, and the logger for these events, which must not be nil. With the
+// zero age, no OpenTofu is interrupted. With the zero time, the kill follows the interrupt almost at once.
 type Options struct {
 	// HungAfter is the age at which an OpenTofu whose adapter is dead is considered hung. If another process waits for
 	// the lease, such an OpenTofu is interrupted. 0 means that it is never interrupted.
@@ -30,8 +32,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// A Lease is the exclusive right to work on a workspace on this machine. Take and Try return one that this process
-// holds until Release. It is not safe for concurrent use.
+// A Lease is the exclusive right to work on a workspace on this machine, as a locked file. Take and Try return one that
+// this process, and the processes that inherit the file, hold until Release. The zero value cannot be used. A Lease is
+// not safe for concurrent use.
 type Lease struct {
 	options    Options
 	file       *os.File
@@ -43,19 +46,25 @@ type Lease struct {
 // lockSuffix is the end of the names of lock files.
 const lockSuffix = ".lock"
 
-// newLease returns the lease of this name, which is not taken yet. It creates no file.
+// newLease returns a lease that is not taken yet. name is the path of the lease without a suffix: the lock file is
+// name+".lock", and the file that describes the holder is name+".json". newLease creates no file.
 func newLease(name string, o Options) *Lease {
 	return &Lease{options: o, path: name + lockSuffix, holderPath: name + ".json"}
 }
 
-// Take waits for a lease until the context ends. The name is the path of the lease without a suffix; all processes that
-// exclude each other must use the same one, and its directory must exist. The caller must call Release. Take returns an
-// error if the context ends or if a file of the lease cannot be locked or written. The error names the process that
-// holds the lease, as far as that is known, and satisfies errors.Is with the context's error if the context ended.
+// Take waits for a lease until the context ends, and returns the lease. name is the path of the lease without a suffix:
+// Take creates and locks the file name+".lock" and describes this process in the file name+".json". All processes that
+// exclude each other must use the same name, and its directory must exist. The caller must call Release.
 //
-// While it waits, Take kills providers and other processes of a run that outlived both the adapter and the OpenTofu of
-// the run, and ends an OpenTofu that hangs; see Options. It ignores a lock that only processes started by a template
-// still hold.
+// Take returns nil and an error if the context ends before the lease is free, or if a file of the lease cannot be
+// locked, written or removed. The error names the process that holds the lease, as far as that is known. If the context
+// ended, the error satisfies errors.Is with the context's error. A lease that is free is taken even if the context has
+// already ended.
+//
+// While it waits, Take acts on the processes of a holder whose adapter is dead. It kills providers and other processes
+// of a run that outlived the OpenTofu of the run, and it interrupts, and after the grace period kills, an OpenTofu that
+// hangs; see Options. If only processes that a template started still hold the lease, Take removes the lock file, logs
+// a warning and takes the lease.
 func Take(ctx context.Context, name string, o Options) (*Lease, error) {
 	l := newLease(name, o)
 	file, err := filelock.Lock(ctx, l.path, func() {
@@ -71,10 +80,11 @@ func Take(ctx context.Context, name string, o Options) (*Lease, error) {
 	return l, nil
 }
 
-// Try takes a lease if it is free, or if only processes that a template started hold it, which it logs. It returns nil
-// and no error if another run holds it, and an error if a file of the lease cannot be locked or written. Try ends no
-// processes, so it uses only the Logger of the options. The name is that of Take. The caller must call Release on a
-// lease that is not nil.
+// Try takes a lease without waiting for its holder. If the only processes that hold the lease were started by a
+// template, Try logs a warning, removes the lock file and takes the lease as well. It returns nil and no error if
+// another run holds the lease, and nil and an error if a file of the lease cannot be locked, written or removed. name
+// is the path of the lease without a suffix, as for Take. Try ends no processes, so it uses only the Logger of the
+// options. The caller must call Release on a lease that is not nil.
 func Try(name string, o Options) (*Lease, error) {
 	l := newLease(name, o)
 	file, err := filelock.Try(l.path)
@@ -91,13 +101,15 @@ func Try(name string, o Options) (*Lease, error) {
 	return l, nil
 }
 
-// File returns the locked file. The lease lasts until every process that inherits the file has ended or closed it. The
-// result is nil if the lease is not taken.
+// File returns the open and locked lock file, for processes that must keep the lease. The lease lasts until every
+// process that inherits the file has ended or closed it. The result is nil for a lease of newLease that claim has not
+// taken, and is closed after Release.
 func (l *Lease) File() *os.File { return l.file }
 
-// claim makes this process the holder of the lease. The file must be the locked file of the lease. claim records the
-// process for those that wait, and removes marks of former runs. It returns an error if one of these files cannot be
-// written or removed; the lease is released then.
+// claim makes this process the holder of the lease. file must be the locked lock file of the lease, which the lease
+// closes from then on. claim records the process in the file that describes the holder, for the processes that wait,
+// and removes the files with which interruptHung marked runs of former holders. It returns an error if one of these
+// files cannot be written or removed; it has then called Release.
 func (l *Lease) claim(file *os.File) error {
 	l.file = file
 	if err := errors.Join(l.replaceHolder(), l.removeMarks()); err != nil {
@@ -106,10 +118,10 @@ func (l *Lease) claim(file *os.File) error {
 	return nil
 }
 
-// Release removes the files of the lease and closes the locked file. The file that describes the holder stays if a run
-// may have left a lock of the state behind, for the next holder. The runs must have ended, because other processes no
-// longer wait for them. The lease must not be used afterwards, even if Release returns an error because a file cannot
-// be removed or closed.
+// Release removes the files of the lease and closes the locked file. If MayHaveLeftLock returns true, the file that
+// describes the holder stays, for the next holder. All runs under the lease must have ended before, because other
+// processes no longer wait for them. Release returns an error if a file cannot be removed or closed, after it has tried
+// the others; a missing file does not cause an error. The lease must not be used afterwards, even after an error.
 func (l *Lease) Release() error {
 	var err error
 	if len(l.holder.Left) == 0 {

@@ -9,11 +9,22 @@ import (
 	"service-adapter/internal/engine/statelock"
 )
 
-// Inspect returns the content of a binding or an instance like Manager.Lookup, for a command that shows it. In
-// addition, if OpenTofu reports that it cannot read the state, and the backend still lists the workspace, that is not
-// an error: the backend responds, and the content has the condition Unreadable, as in the result of Manager.List.
-// OpenTofu describes a damaged state on backends such as s3 with the words for a backend that does not respond. The
-// other errors are those of Lookup.
+// Inspect returns the content of the binding or the instance with this id, for a command that shows it. kind must be
+// Binding or Instance. Like Manager.Lookup, it accepts instead of the id the name of the workspace if that contains a
+// hash, for example "bh-" and 64 hexadecimal digits, and returns content with the condition Unreadable if the state or
+// the record cannot be decoded.
+//
+// Inspect is not read-only: an empty workspace is deleted if OpenTofu has to read it, and an incomplete state file of
+// the backend local is restored. It waits for a running command only if that holds the lock of such a state; see
+// workspace.Engine.Peek.
+//
+// Inspect differs from Lookup if OpenTofu reports that the backend failed, because OpenTofu describes a damaged state
+// on backends such as s3 with the same words. If the backend still lists the workspace, Inspect returns content with
+// the condition Unreadable and no error.
+//
+// Inspect returns nil and an error that wraps ErrNotStored if the backend has no such workspace or an empty one. It
+// returns nil and a *statelock.Error if the state is locked, and nil and another error if the backend cannot be
+// reached, if no pak has a usable OpenTofu, or if the context ends.
 func Inspect(ctx context.Context, m *Manager, kind Kind, id string) (*Stored, error) {
 	stored, err := m.Lookup(ctx, kind, id)
 	var run *opentofu.Error

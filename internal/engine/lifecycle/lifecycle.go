@@ -27,8 +27,15 @@ import (
 	"service-adapter/internal/redact"
 )
 
-// A Manager works on the workspaces of bindings and instances. It has no state between calls. Engine, Installation,
-// Budget and Logger are required; the zero values of the other fields are meaningful.
+// A Manager works on the workspaces of bindings and instances. It contains the engine that runs OpenTofu, the function
+// that returns the OpenTofu of a pak, the installed paks and the error of those that cannot be read, the time limits,
+// the version of the adapter, the logger, and the functions and secrets that audit changes and determine ephemeral
+// inputs again. It has no state between calls.
+//
+// Engine, Installation, Budget and Logger are required, so the zero Manager cannot be used. The zero values of the
+// other fields are meaningful: without Paks no state can be read, a nil Unreadable means that all configured paks can
+// be read, an InstanceLimit of 0 means Budget, changes are not audited with a nil Audit, ephemeral inputs are not
+// evaluated again with a nil Reevaluate, and their values are not masked with nil Secrets.
 type Manager struct {
 	// Engine runs OpenTofu.
 	Engine *workspace.Engine
@@ -64,8 +71,10 @@ type Manager struct {
 // deletion gives the same part of its limit to finishing an interrupted creation.
 const rollbackShare = 3
 
-// Grace returns how long an interrupted OpenTofu may take to save its state, before it is killed: ErrandGrace if
-// instanceLimit is greater than 0, because the work may then be that of an errand, and a ninth of the budget otherwise.
+// Grace returns how long an interrupted OpenTofu may take to save its state, before it is killed. budget is the time
+// limit of a command, and instanceLimit that of an errand, or 0 if none is configured. The result is ErrandGrace (8
+// seconds) if instanceLimit is greater than 0, because the work may then be that of an errand, and a ninth of the
+// budget otherwise.
 //
 // The grace is needed once after the work and once more after the rollback. With a ninth of the budget, the worst case
 // of 45 seconds stays below the broker's limit of 60 seconds.
@@ -79,11 +88,11 @@ func Grace(budget, instanceLimit time.Duration) time.Duration {
 // ErrandGrace is the grace of an errand. BOSH kills an errand 10 seconds after it has asked it to end.
 const ErrandGrace = 8 * time.Second
 
-// StaleLock returns a function that returns, for a workspace, the age after which a lock taken on this host is stale,
-// because the command that took it cannot be running any longer. The age is twice the longest time of a command with
-// its grace, because OpenTofu continues to run after its adapter was killed. The lock of an instance may be held by an
-// errand, so its age is computed from the larger of budget and instanceLimit. For any other workspace name, the age is
-// the same as for a binding.
+// StaleLock returns a function that returns, for the name of a workspace, the age after which a lock taken on this host
+// is stale, because the command that took it cannot be running any longer. The age is twice the sum of the longest time
+// of a command and a ninth of that time as its grace, because OpenTofu continues to run after its adapter was killed.
+// The longest time is budget; for an instance it is the larger of budget and instanceLimit, because an errand may hold
+// the lock. instanceLimit may be 0. Names that the adapter did not choose have the age of a binding.
 //
 // Other hosts may have other budgets. The engine therefore expects a greater age of their locks.
 func StaleLock(budget, instanceLimit time.Duration) func(workspace string) time.Duration {
@@ -96,9 +105,10 @@ func StaleLock(budget, instanceLimit time.Duration) func(workspace string) time.
 	}
 }
 
-// WithLimit returns a context that ends after the limit, for work that no broker request waits for. The cause of its
-// end is a *fault.BudgetError, which calls the limit that of an errand if it is not the budget. The caller must call
-// the returned function.
+// WithLimit returns a context that ends after the limit, or with ctx, for work that no broker request waits for. After
+// the limit, context.Cause returns a *fault.BudgetError with the limit. Its Errand is set if the limit differs from the
+// manager's Budget, so that its message names the errand_limit. The caller must call the returned function, which ends
+// the context early.
 func (m *Manager) WithLimit(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, &fault.BudgetError{Budget: limit, Errand: limit != m.Budget})
 }
@@ -112,15 +122,17 @@ func (m *Manager) Limit(kind Kind) time.Duration {
 	return m.Budget
 }
 
-// WithBudget returns a context that ends after the budget of a command. The cause of its end is a *fault.BudgetError.
-// The caller must call the returned function.
+// WithBudget returns a context that ends after the budget of a command, which begins now, or with ctx. After the
+// budget, context.Cause returns a *fault.BudgetError with the budget. The caller must call the returned function, which
+// ends the context early.
 func WithBudget(ctx context.Context, budget time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, budget, &fault.BudgetError{Budget: budget})
 }
 
-// Deadlines divides the budget of a command that creates a binding or an instance. The work must use workCtx, which
-// leaves a third of the budget and the grace of Grace for a rollback. The rollback must use fullCtx, which ends with
-// the budget. The cause of both ends is a *fault.BudgetError. The caller must call cancel.
+// Deadlines divides the budget of a command that creates a binding or an instance; the budget begins with the call. The
+// work must use workCtx, which ends before the budget by a third of the budget for a rollback and a ninth for the grace
+// of an interrupted OpenTofu. The rollback must use fullCtx, which ends with the budget. Both also end with ctx. When
+// they reach their limit, context.Cause returns a *fault.BudgetError. The caller must call cancel, which ends both.
 func (m *Manager) Deadlines(ctx context.Context) (workCtx, fullCtx context.Context, cancel context.CancelFunc) {
 	began := time.Now()
 	work := m.Budget - m.Budget/rollbackShare - Grace(m.Budget, 0)
@@ -130,8 +142,9 @@ func (m *Manager) Deadlines(ctx context.Context) (workCtx, fullCtx context.Conte
 	return workCtx, fullCtx, func() { stopWork(); stopAll() }
 }
 
-// A Kind is the kind of service object that a workspace belongs to: Binding or Instance. The methods that list or walk
-// workspaces accept "" for both kinds; all others require one of the two.
+// A Kind is the kind of service object that a workspace belongs to: Binding ("binding") or Instance ("instance"). The
+// methods that list or walk workspaces accept "" for both kinds; all others require one of the two. In an Identity, ""
+// means that the kind is unknown.
 type Kind string
 
 // The kinds.
@@ -149,9 +162,10 @@ var (
 	hashedName = regexp.MustCompile(`^[bi]h-[0-9a-f]+$`)
 )
 
-// Workspace returns the name of the workspace of a binding or an instance, "b-" or "i-" and the id. The kind must be
-// Binding or Instance. An id that is empty, is longer than 100 bytes, or contains other characters than letters,
-// digits, "_" and "-" is replaced by its hash, after "bh-" or "ih-"; the record contains the id itself.
+// Workspace returns the name of the workspace of a binding or an instance: "b-" or "i-" and the id, such as "b-3f2a".
+// The kind must be Binding or Instance; Workspace panics if it is "". An id that is empty, is longer than 100 bytes, or
+// contains other characters than ASCII letters, digits, "_" and "-" is replaced by its SHA-256 hash in hexadecimal,
+// after "bh-" or "ih-"; the record contains the id itself.
 func Workspace(kind Kind, id string) string {
 	if len(id) <= 100 && plainID.MatchString(id) {
 		return string(kind[:1]) + "-" + id
@@ -159,9 +173,11 @@ func Workspace(kind Kind, id string) string {
 	return fmt.Sprintf("%sh-%x", kind[:1], sha256.Sum256([]byte(id)))
 }
 
-// ParseWorkspace returns the kind and the id of the binding or the instance that a workspace belongs to. If the name
-// contains a hash instead of the id, ParseWorkspace returns the name as the id; every method of Manager that takes an
-// id accepts it. ok is false if the adapter did not choose the name; kind and id are meaningless then.
+// ParseWorkspace returns the kind and the id of the binding or the instance that a workspace belongs to. For a name of
+// the form "b-ID" or "i-ID" these are the kind and ID, which is not checked further. A name that contains a hash, "bh-"
+// or "ih-" and 64 hexadecimal digits, does not contain the id; ParseWorkspace then returns the whole name as the id,
+// and every method of Manager that takes an id accepts it. ok is false for a name of any other form, which the adapter
+// did not choose, and for "b-" and "i-" alone; kind and id are meaningless then.
 func ParseWorkspace(workspace string) (kind Kind, id string, ok bool) {
 	for _, kind := range []Kind{Binding, Instance} {
 		if id, plain := strings.CutPrefix(workspace, string(kind[:1])+"-"); plain {
@@ -174,9 +190,10 @@ func ParseWorkspace(workspace string) (kind Kind, id string, ok bool) {
 	return "", "", false
 }
 
-// workspaceByIDOrName returns the name of the workspace for an id that an operator entered. The name of a workspace of
-// this kind that contains a hash is returned unchanged, because operators do not know the id while the record cannot be
-// read.
+// workspaceByIDOrName returns the name of the workspace for an id that an operator entered, for example "b-3f2a" for
+// the binding "3f2a"; see Workspace. An id that is itself the name of a workspace of this kind with a hash, "bh-" or
+// "ih-" and 64 hexadecimal digits, is returned unchanged, because operators do not know the id while the record cannot
+// be read. The kind must be Binding or Instance.
 func workspaceByIDOrName(kind Kind, id string) string {
 	if len(id) == len("bh-")+2*sha256.Size && hashedName.MatchString(id) && id[0] == kind[0] {
 		return id
@@ -184,15 +201,17 @@ func workspaceByIDOrName(kind Kind, id string) string {
 	return Workspace(kind, id)
 }
 
-// WasKilled reports whether an error means that OpenTofu was killed before it could save its state, or that a
-// provider ended before it could report which resources it had created. The state may then lack existing resources.
+// WasKilled reports whether err wraps an *opentofu.Error that means that OpenTofu was ended by a signal, perhaps before
+// it could save its state, or that a provider ended before it could report which resources it had created. The state
+// may then lack existing resources. WasKilled returns false for every other error and for nil.
 func WasKilled(err error) bool {
 	var run *opentofu.Error
 	return errors.As(err, &run) && (run.ExitCode < 0 || run.ProviderDied)
 }
 
-// Close closes a workspace, which releases its lease, and logs a warning if that fails. The next run of the workspace
-// removes files that remain.
+// Close closes an open workspace, which stops its providers, removes its scratch directory, except a state in it that
+// could not be saved, and releases its lease. The workspace must not be used afterwards. If a file cannot be removed,
+// Close logs a warning; the next run of the workspace removes files that remain.
 func (m *Manager) Close(space *workspace.Workspace) {
 	if err := space.Close(); err != nil {
 		m.Logger.Warn("closing the workspace", "error", err)
@@ -201,9 +220,10 @@ func (m *Manager) Close(space *workspace.Workspace) {
 
 // ExplainError returns an error of a template with the explanation that the service definition has for it. The rules
 // are the `errors` of the action, and the first rule whose pattern matches the text of the *opentofu.Error is used.
-// commands are the OpenTofu commands, such as "apply", whose errors may be explained. Depending on the rule's exit
-// code, the result wraps fault.ErrBindingNotFound or fault.ErrBindingExists, or is a *fault.UserError with the message
-// of the rule or, if the rule has none, OpenTofu's diagnosis. The result always wraps err.
+// commands are the OpenTofu commands, such as "apply", whose errors may be explained. The result wraps
+// fault.ErrBindingNotFound for a rule with the exit code "41" and fault.ErrBindingExists for "49". For every other exit
+// code, also "", it is a *fault.UserError with the message of the rule or, if the rule has none, OpenTofu's diagnosis.
+// In all these cases the result wraps err.
 //
 // ExplainError returns err unchanged if no rule matches, if err is nil or wraps no *opentofu.Error, if OpenTofu ran
 // another command than the listed ones, or if the state backend caused the error. A rule whose pattern cannot be

@@ -13,12 +13,16 @@ import (
 )
 
 // changeWorkspace opens the workspace with this name, calls change with it and closes it. The workspace need not exist
-// in the backend, and its state has not been read. The reader is an OpenTofu that can read it. The limit includes the
-// wait for other runs on this machine; when it is reached, the context of change ends.
+// in the backend, and its state has not been read; reader is an OpenTofu that can read it. The limit includes the wait
+// for other runs on this machine; when it is reached, the context of change ends.
 //
-// If the manager has an Audit, the change is audited with the entry. change may call report with the entry that it has
-// read from the state, which then replaces the other one; without an Audit, report does nothing. The error is that of
-// change, of the Audit, of StateReader, or of opening the workspace. An error of closing it is only logged.
+// If the manager has an Audit, the audit log records the whole work with entry, also if the workspace cannot be opened.
+// change may call report with the entry that it has read from the state, which then replaces entry; without an Audit,
+// report does nothing.
+//
+// The error is that of change or of the Audit. It is also an error if no pak has a usable OpenTofu, or if the workspace
+// cannot be opened, because its name is not valid, the limit is reached while another run uses it, or its lease or its
+// directory cannot be created; change is not called then. An error of closing it is only logged.
 func (m *Manager) changeWorkspace(
 	ctx context.Context, name string, entry Entry, limit time.Duration,
 	change func(
@@ -45,9 +49,17 @@ func (m *Manager) changeWorkspace(
 	return m.Audit(ctx, entry, audited)
 }
 
-// changeAny calls change with the workspace of this name, within the budget. Neither the state nor the record needs
-// to exist or to be readable. The name may be one that the adapter did not choose. The errors are those of
-// changeWorkspace, but an error of reading the state for the Audit is ignored.
+// changeAny opens the workspace of this name, calls change with it and closes it, within the budget of the manager,
+// which includes the wait for other runs on this machine. reader is an OpenTofu that can read its state. Neither the
+// state nor the record needs to exist or to be readable. The name may be one that the adapter did not choose.
+//
+// If the manager has an Audit, the work is audited with an entry that contains only the kind and the id of
+// ParseWorkspace, or the name as the id if it contains none. After a success the state is read with Engine.Peek, which
+// may delete an empty workspace; if its record can be read, the audit log gets the complete entry instead. An error of
+// that read is ignored.
+//
+// The error is that of change or of the Audit. It is also an error if no pak has a usable OpenTofu or the workspace
+// cannot be opened; change is not called then.
 func (m *Manager) changeAny(
 	ctx context.Context, name string,
 	change func(ctx context.Context, space *workspace.Workspace, reader opentofu.Installation) error,
@@ -73,13 +85,19 @@ func (m *Manager) changeAny(
 	return m.changeWorkspace(ctx, name, entry, m.Budget, work)
 }
 
-// changeStored calls change with the open workspace of a stored binding or instance and its content, within the time
-// limit of its kind. The record may be unreadable; stored.Record is nil then. If conditions are allowed explicitly, any
-// other condition is an error, and change is not called. See Lookup for the workspace names that are accepted as the
-// id. The audit gets stored.Entry as change leaves it.
+// changeStored opens the workspace of a stored binding or instance, reads its state, calls change with both and closes
+// it, within the time limit of the kind. Reading the state saves one that an earlier run could not save. Instead of the
+// id, the name of its workspace is accepted if that contains a hash, for example "bh-" and 64 hexadecimal digits; see
+// Lookup.
 //
-// The error wraps ErrNotStored if the state backend has no such workspace. The other errors are those of
-// changeWorkspace and of reading the state.
+// stored.State is not nil; stored.Record is nil if the record cannot be read. reader is an OpenTofu that can read the
+// state. allowed are the conditions in which change is called; nil or empty allows every condition. If the manager has
+// an Audit, the change is audited, and the audit log gets stored.Entry as change leaves it.
+//
+// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted. It is also
+// an error if the condition is not allowed, if the state cannot be read, if no pak has a usable OpenTofu, or if the
+// workspace cannot be opened within the limit; change is not called then. Otherwise it is that of change or of the
+// Audit.
 func (m *Manager) changeStored(
 	ctx context.Context, kind Kind, id string, allowed []Condition,
 	change func(
@@ -107,14 +125,19 @@ func (m *Manager) changeStored(
 	return m.changeWorkspace(ctx, name, entry, m.Limit(kind), work)
 }
 
-// ChangeRecorded calls change with the open workspace of a binding or an instance and its content, under the manager's
-// Audit and within the time limit of the kind. The State and the Record of stored are not nil. The Audit gets the entry
-// in stored as change leaves it. The workspace is closed afterwards.
+// ChangeRecorded opens the workspace of a binding or an instance, reads its state and its record, calls change with
+// them and closes the workspace. The time limit of the kind applies, including the wait for other runs on this machine.
+// Reading the state saves one that an earlier run could not save. Instead of the id, the name of its workspace is
+// accepted if that contains a hash, for example "bh-" and 64 hexadecimal digits; see Lookup.
 //
-// See Lookup for the workspace names that are accepted as the id. The allowed conditions restrict the call; none means
-// that every condition is allowed. The error wraps ErrNotStored if the state backend has no such workspace. It is also
-// an error if the record cannot be read or the condition is not allowed. Other errors are those of change, of the
-// Audit, and of opening the workspace and reading its state.
+// The State and the Record of stored are not nil. allowed are the conditions in which change is called; nil or empty
+// allows every condition. If the manager has an Audit, the change is audited, and the audit log gets the entry in
+// stored as change leaves it.
+//
+// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted. It is also
+// an error if the record cannot be read, if the condition is not allowed, if no pak has a usable OpenTofu, if the
+// workspace cannot be opened within the limit, or if its state cannot be read; change is not called then. Otherwise it
+// is that of change or of the Audit.
 func (m *Manager) ChangeRecorded(
 	ctx context.Context, kind Kind, id string, allowed []Condition,
 	change func(ctx context.Context, space *workspace.Workspace, stored *Stored) error,
@@ -129,10 +152,15 @@ func (m *Manager) ChangeRecorded(
 	})
 }
 
-// changeWithTemplate calls change with the open workspace of a binding or an instance in any condition, the prepared
-// recorded template, and the content of the workspace. See ChangeRecorded for the accepted ids, the Audit, the time
-// limit and the errors. It also returns an error if no OpenTofu can be found for the record or the template cannot be
-// prepared. A recorded provider that no pak has is an error only if the template needs it.
+// changeWithTemplate prepares the recorded template of a binding or an instance in any condition, and calls change with
+// it, with the open workspace and with the content of the workspace. The State and the Record of stored are not nil.
+// The ids, the Audit and the time limit are those of ChangeRecorded. The template is prepared for the OpenTofu of
+// installationFor, usually the default one of the installed pak with the recorded name.
+//
+// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted. It is also
+// an error if the record cannot be read, if installationFor finds no OpenTofu for it, if its template cannot be
+// prepared, and for the other reasons of ChangeRecorded; change is not called then. A recorded provider that no pak has
+// is an error only if the template needs it. Otherwise the error is that of change or of the Audit.
 func (m *Manager) changeWithTemplate(
 	ctx context.Context, kind Kind, id string,
 	change func(

@@ -9,14 +9,14 @@ import (
 	"service-adapter/internal/engine/workspace"
 )
 
-// OlderPak returns the newest installed pak with the recorded name if only older ones than the recorded pak are
-// installed: if none of the installed paks with that name has the recorded version or a newer one, or none of them has
-// the recorded OpenTofu version or a newer one as its default. The cause is probably that the newer pak was removed. A
-// version that cannot be compared counts as new enough.
+// OlderPak returns one of the installed paks with the recorded name of a binding or an instance, the one with the
+// newest default OpenTofu, if they are all older than the pak that last applied it: if none of them has the recorded
+// version or a newer one, or none has the recorded OpenTofu version or a newer one as its default. The cause is
+// probably that the newer pak was removed. A version that is missing or cannot be compared counts as new enough.
 //
-// OlderPak returns nil if that is not so, if the newest of these paks has a newer OpenTofu to upgrade to, if no
-// installed pak has the name, if a pak is unreadable, or if the condition is Unreadable. Of stored it reads only the
-// Entry, so that State and Record may be nil.
+// OlderPak returns nil if that is not so, if the default OpenTofu of that pak is newer than the one that wrote the
+// state, so that an upgrade is possible, if no installed pak with an OpenTofu has the name, if a pak is unreadable, or
+// if the condition is Unreadable. Of stored it reads only the Entry, so that State and Record may be nil.
 func OlderPak(m *Manager, stored *Stored) *brokerpak.Pak {
 	newest := m.findPak(stored.Pak, "")
 	if m.Unreadable != nil || stored.Condition == Unreadable || newest == nil {
@@ -37,9 +37,14 @@ func OlderPak(m *Manager, stored *Stored) *brokerpak.Pak {
 	return newest
 }
 
-// UpgradeTarget returns the OpenTofu version to which UpgradeStored would upgrade a binding or an instance, or "" if
-// there is nothing to upgrade. It returns the errors that UpgradeStored returns before it runs OpenTofu, and changes
-// nothing. After an error the version must not be used. It uses only the entry.
+// UpgradeTarget returns the OpenTofu version, such as "1.10.6", to which UpgradeStored would upgrade a binding or an
+// instance, or "" if there is nothing to upgrade. It reads no state, uses only the Entry of stored, and changes
+// nothing.
+//
+// It returns an error, after which the version must not be used, if the condition is Unreadable, if a pak is
+// unreadable, if no installed pak with an OpenTofu has the recorded name, if an older OpenTofu wrote the state and the
+// upgrade path of the pak does not lead from it to the default OpenTofu, or if there is something to upgrade but a
+// creation, an import or a deletion was not finished.
 func UpgradeTarget(m *Manager, stored *Stored) (string, error) {
 	if stored.Condition == Unreadable {
 		return "", errors.New(stored.Error)
@@ -51,13 +56,18 @@ func UpgradeTarget(m *Manager, stored *Stored) (string, error) {
 	return versions[len(versions)-1], checkUpgradable(stored.Condition)
 }
 
-// recordUpgradeFailure stores failure, the error of a failed ApplyUpgrade with a version of the pak, as the Failure of
-// the record in the state, for lists. It may take ErrandGrace for that, even if the limit of ctx was reached.
+// recordUpgradeFailure stores the text of failure, the error of a failed ApplyUpgrade with a version of the pak, as the
+// Failure of the record in the state, so that lists show it. space is the open workspace. A state that OpenTofu could
+// not save is saved first. recordUpgradeFailure may take ErrandGrace (8 seconds), even if the limit of ctx was reached.
 //
-// It does nothing if the workspace does not exist or its state is complete, which means that the upgrade changed
-// nothing; if OpenTofu was killed or ctx was canceled, so that the state may lack resources; and if another run owns
-// the workspace or resources are in no state. It returns an error if no pak has a usable OpenTofu, if the state or its
-// record cannot be read or stored, or if the pak does not contain the OpenTofu version that wrote the state.
+// It does nothing and returns nil in these cases:
+//   - ctx was canceled, or failure means that OpenTofu or a provider was killed, so that the state may lack resources.
+//   - failure means that another run took over the workspace or that resources are in no state.
+//   - The workspace does not exist or is empty. An empty workspace is deleted.
+//   - The state is complete, which means that the upgrade changed nothing.
+//
+// It returns an error if no pak has a usable OpenTofu, if the state or its record cannot be read or stored, or if the
+// pak does not contain the OpenTofu version that wrote the state.
 func recordUpgradeFailure(
 	ctx context.Context, m *Manager, space *workspace.Workspace, pak *brokerpak.Pak, failure error,
 ) error {

@@ -10,9 +10,11 @@ import (
 	"github.com/hashicorp/go-version"
 )
 
-// FindVersion returns the first of the candidates, which are paths, that is an executable OpenTofu of the wanted
-// version. It runs each existing candidate to learn its version, and ignores those that do not report one. It returns
-// "" if no candidate has the version, if the version is not valid, or if ctx ends.
+// FindVersion returns the first of the candidates that is an executable OpenTofu of the wanted version, such as
+// "1.12.6". Each candidate is the path of an executable, or a name without a slash, which is searched in the PATH of
+// this process; the result is the path that was run. FindVersion runs each existing candidate with "version -json" and
+// an environment of its own to learn its version, and ignores those that fail or do not report one. It returns "" if no
+// candidate has the version, if wanted is not a version, or if ctx ends. ctx is the only time limit.
 func FindVersion(ctx context.Context, wanted string, candidates []string) string {
 	for _, candidate := range candidates {
 		binary, err := exec.LookPath(candidate)
@@ -30,9 +32,10 @@ func FindVersion(ctx context.Context, wanted string, candidates []string) string
 	return ""
 }
 
-// CheckVersion compares the version that an OpenTofu reports, in the format of "tofu version -json", with the version
-// in the manifest of the pak, and returns an error if they differ or if one of them is not a version. The version in
-// the manifest decides which features the adapter uses and which states it lets this OpenTofu read.
+// CheckVersion compares the version that an OpenTofu reports with i.Version, the version in the manifest of the pak.
+// reported is the output of "tofu version -json". CheckVersion returns nil if both are equal as versions, and an error
+// if they differ, if reported is not JSON, or if one of them is not a version. The version in the manifest decides
+// which features the adapter uses and which states it lets this OpenTofu read.
 func (i Installation) CheckVersion(reported []byte) error {
 	var output struct {
 		Version string `json:"terraform_version"`

@@ -11,14 +11,16 @@ import (
 	"time"
 )
 
-// Process identifies a process until the machine reboots. The kernel reuses process ids, but not with the same start
-// time.
+// Process identifies a process until the machine reboots, by its id and its start time. The kernel reuses process ids,
+// but not with the same start time. A Start of 0 means that the process did not exist, or could not be read, when it
+// was identified; such a Process is never alive. The zero value identifies no process, and is never alive either.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks between boot and start, 0 if the process did not exist
 }
 
-// status is the part of /proc/PID/stat that this package reads.
+// status is the part of /proc/PID/stat that this package reads. A process that does not exist or cannot be read has
+// dead set and the other fields zero. A zombie has dead set together with its group and its start time.
 type status struct {
 	dead  bool   // the process does not exist, or is a zombie
 	group int    // the id of the process group
@@ -26,8 +28,8 @@ type status struct {
 }
 
 // CheckPlatform returns an error unless goos, a value of runtime.GOOS, is "linux". On other systems the adapter cannot
-// run OpenTofu safely: it finds the processes of killed commands in /proc, and uses locks that only Linux has. Authors
-// need no OpenTofu for most commands.
+// run OpenTofu safely: it finds the processes of killed commands in /proc, and uses locks that only Linux has. The
+// commands that do not run OpenTofu, which are most of those for authors, need no such check.
 func CheckPlatform(goos string) error {
 	if goos == "linux" {
 		return nil
@@ -39,18 +41,20 @@ func CheckPlatform(goos string) error {
 // Current returns the identity of this process.
 func Current() Process { return Identify(os.Getpid()) }
 
-// Identify returns the identity of the process that has this id now. Its Start is 0 if there is none.
+// Identify returns the identity of the process that has this id now. Its Start is 0 if no process has the id, or if
+// /proc cannot be read.
 func Identify(pid int) Process { return Process{PID: pid, Start: statusOf(pid).start} }
 
-// Alive reports whether the process runs. A zombie does not count as running, nor does another process that the kernel
-// has given the same id.
+// Alive reports whether the process runs. It returns false for a zombie, for a process that has the same id and another
+// start time, and if the process cannot be inspected.
 func (p Process) Alive() bool {
 	s := statusOf(p.PID)
 	return !s.dead && s.start == p.Start
 }
 
-// Age returns the time since the process started, or 0 if the kernel does not report its uptime. It does not check
-// whether the process still runs.
+// Age returns the time since the process started, accurate to about a second, or 0 if the kernel does not report its
+// uptime. It does not check whether the process still runs. For a Start of 0, the result is the time since the machine
+// started.
 func (p Process) Age() time.Duration {
 	const ticks = 100 // per second, on all platforms
 	uptime, ok := systemUptime()
@@ -61,8 +65,9 @@ func (p Process) Age() time.Duration {
 	return uptime - start
 }
 
-// statusOf reads /proc/PID/stat. The indexes of the fields are counted from the end of the second field, the program's
-// name in parentheses, which may contain spaces and parentheses itself. A process that cannot be read counts as dead.
+// statusOf returns the status of the process with this id, which it reads from /proc/PID/stat. The result has the field
+// dead set for a zombie, and only that field if the process does not exist, or the file cannot be read or has an
+// unexpected form.
 func statusOf(pid int) status {
 	const state, group, start = 0, 2, 19
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
@@ -78,9 +83,11 @@ func statusOf(pid int) status {
 	return status{dead: fields[state][0] == 'Z' || fields[state][0] == 'X', group: leader, start: began}
 }
 
-// Orphaned reports whether the leader of a process group is dead while other members of the group still run. A leader
-// with a Start of 0 counts as dead if no process has its id. The group is identified by the leader's id, which the
-// kernel does not reuse as long as the group has members.
+// Orphaned reports whether the leader of a process group is dead while other members of the group still run. Zombies
+// count as dead. The group is identified by leader.PID, which the kernel does not reuse as long as the group has
+// members. Orphaned returns false if another process has that id now, with another start time, and if /proc cannot be
+// read. If leader.Start is 0, because the caller does not know it, the leader counts as dead only if no process has its
+// id, not even a zombie.
 func Orphaned(leader Process) bool {
 	if s := statusOf(leader.PID); s.start != 0 && (!s.dead || s.start != leader.Start) {
 		return false
@@ -91,8 +98,8 @@ func Orphaned(leader Process) bool {
 	})
 }
 
-// processIDs returns the ids of all processes that this process is permitted to see. The result is nil if /proc cannot
-// be read.
+// processIDs returns the ids of all processes in /proc, which this process is permitted to see, in no particular order.
+// The result is nil if /proc cannot be read.
 func processIDs() []int {
 	entries, _ := os.ReadDir("/proc")
 	var ids []int
@@ -104,8 +111,9 @@ func processIDs() []int {
 	return ids
 }
 
-// UsersOf returns the processes other than this one that have the file at a path open. Processes whose files this
-// process is not permitted to see are left out. The result is nil if the file does not exist or no process has it open.
+// UsersOf returns the other processes that have the file at a path open, each once and in no particular order. UsersOf
+// follows a symbolic link at the path. It leaves out processes whose open files this process is not permitted to see.
+// The result is nil if the file does not exist or cannot be inspected, or if no other process has it open.
 func UsersOf(path string) []Process {
 	file, err := os.Stat(path)
 	if err != nil {

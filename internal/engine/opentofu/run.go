@@ -30,13 +30,15 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Runner starts runs of OpenTofu. Its fields apply to all runs.
+// Runner starts runs of OpenTofu. Its fields are the settings of all runs: environment, grace period, type of the state
+// backend, and logger. With a Grace of 0, the Runner does not kill an interrupted run. With the Backend "", errors do
+// not show that the state backend caused them. The zero value is not usable, because Logger must not be nil.
 type Runner struct {
 	// Env are the variables that OpenTofu and its providers have in their environment in addition to those of every
 	// run. It may be nil.
 	Env map[string]string
-	// Grace is the time that an interrupted run has to stop and save its state before it is killed. 0 means that it is
-	// never killed.
+	// Grace is the time that an interrupted run has to stop and save its state before it is killed. With 0, the Runner
+	// does not kill it.
 	Grace time.Duration
 	// Backend is the type of the state backend, such as "pg". It appears in errors about the backend.
 	Backend string
@@ -45,7 +47,10 @@ type Runner struct {
 	Logger *slog.Logger
 }
 
-// Command is one run of OpenTofu.
+// Command describes one run of OpenTofu: its arguments, working directory and environment, the files of its output, the
+// files that it inherits, a callback for its start, the secrets to mask in its errors, its workspace for the log, and
+// the user's terminal. Args, Dir and Output are required; the zero value of any other field means that the run does
+// without it.
 type Command struct {
 	// Args are the arguments of OpenTofu. The first one is the subcommand and must exist.
 	Args []string
@@ -79,27 +84,31 @@ type Command struct {
 // firstInherited is the number of the first inherited file in OpenTofu, after the standard streams.
 const firstInherited = 3
 
-// inherited returns the files that OpenTofu inherits, in the order of their numbers.
+// inherited returns the files that OpenTofu inherits: Lock, Lifeline and Variables, in this order and without those
+// that are nil. Their file descriptors in OpenTofu are 3 and following, in the order of the result.
 func (c *Command) inherited() []*os.File {
 	all := []*os.File{c.Lock, c.Lifeline, c.Variables}
 	return slices.DeleteFunc(all, func(file *os.File) bool { return file == nil })
 }
 
-// VariablesPath returns the path at which OpenTofu, and no other process, finds the file Variables, which must not be
-// nil. Lock and Lifeline must not be changed between the call and the run.
+// VariablesPath returns the path at which OpenTofu finds the file Variables, such as "/proc/self/fd/5". In any other
+// process the path leads to another file or none. The field Variables must not be nil. Lock and Lifeline must not
+// change between the call and the run, because the number depends on them.
 func (c *Command) VariablesPath() string {
 	return fmt.Sprintf("/proc/self/fd/%d", firstInherited+len(c.inherited())-1)
 }
 
-// Terminal contains the standard streams of a run that a user works with.
+// Terminal contains the standard streams of a run that a user works with: In is the run's stdin, and Out and Err
+// receive its output. A nil stream is an empty input or discards the output.
 type Terminal struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// attach connects the standard streams of a command that is not yet started to the user's. If In is a terminal, the
-// command's process group becomes the terminal's foreground process group. A key that interrupts the command then does
-// not reach this process, which would otherwise interrupt OpenTofu a second time. cmd.SysProcAttr must not be nil.
+// attach connects the standard streams of cmd, which is not yet started, to the user's. If In is a terminal, the
+// command's process group will become the terminal's foreground process group. A key that interrupts the command then
+// does not reach this process, which would otherwise interrupt OpenTofu a second time. attach changes cmd.Stdin,
+// cmd.Stdout, cmd.Stderr and cmd.SysProcAttr; the latter must not be nil.
 func (t *Terminal) attach(cmd *exec.Cmd) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.In, t.Out, t.Err
 	if file, ok := t.In.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
@@ -113,15 +122,21 @@ const setupAttempts = 5
 // longestSetupPause is the longest pause between two of these attempts.
 const longestSetupPause = 50 * time.Millisecond
 
-// Run starts OpenTofu and waits until it ends. It returns the content of stdout. If OpenTofu ends with an exit status
-// other than 0 or by a signal, the error is an *Error. It is another error if the files for the output cannot be
-// created or read, or if OpenTofu cannot be started. A command that fails because another machine creates the tables of
-// the backend at the same moment is started again, at most four times.
+// Run starts OpenTofu, the executable of i, with the command c, and waits until it ends. It returns the content of
+// stdout, which is empty if the command has a Terminal. If OpenTofu ends with an exit status other than 0 or by a
+// signal, the error is an *Error. It is another error if the files for the output cannot be created or read, or if
+// OpenTofu cannot be started or awaited. The output is nil with an error.
+//
+// Run creates or truncates the files OUTPUT.stdout and OUTPUT.stderr, whose prefix is Command.Output, and does not
+// remove them. After each start it calls Command.Started, whose error it only logs, and it logs each end. A command
+// that fails because another machine creates the tables of the backend at the same moment is started again after a
+// short pause, at most four times.
 //
 // When the context ends, Run sends one interrupt to OpenTofu, which then has Runner.Grace to stop and save its state.
-// After that, Run kills OpenTofu. If a signal ended OpenTofu, Run also kills the remaining processes of its group, such
-// as providers. A run that succeeds in spite of the interrupt returns no error. If the context ended before the start,
-// Run returns the error of ctxio.Err.
+// After that, Run kills OpenTofu; with a Grace of 0 it waits without a limit. If a signal ended OpenTofu, Run also
+// kills the remaining processes of its group, such as providers. A run that succeeds in spite of the interrupt returns
+// no error; the *Error of one that fails wraps the error of ctxio.Err. If the context ended before the start, Run
+// returns the error of ctxio.Err itself, which wraps the context's.
 func (r Runner) Run(ctx context.Context, i Installation, c Command) ([]byte, error) {
 	for attempt := 1; ; attempt++ {
 		output, err := r.runOnce(ctx, i, c)
@@ -137,8 +152,15 @@ func (r Runner) Run(ctx context.Context, i Installation, c Command) ([]byte, err
 	}
 }
 
-// runOnce starts OpenTofu once and waits until it ends; see Run for the result, the end of the context and the errors.
-// It truncates the files for the output, and logs the end of the run and an error of Command.Started.
+// runOnce starts OpenTofu once, waits until it ends, and returns the content of stdout, which is empty if the command
+// has a Terminal. The output is nil with an error. If OpenTofu fails, the error is an *Error, which wraps the error of
+// ctxio.Err if ctx has ended; a run that succeeds in spite of the interrupt returns no error. If ctx ended before the
+// start, the error is that of ctxio.Err itself. Other errors are that the files for the output cannot be created or
+// read, and that OpenTofu cannot be started or awaited.
+//
+// runOnce truncates the files for the output, calls Command.Started, and logs the end of the run and an error of
+// Command.Started. When ctx ends, it interrupts OpenTofu once, and kills it after Runner.Grace unless that is 0. If a
+// signal ended OpenTofu, it also kills the rest of the process group.
 func (r Runner) runOnce(ctx context.Context, i Installation, c Command) ([]byte, error) {
 	if err := ctxio.Err(ctx); err != nil {
 		return nil, err
@@ -188,9 +210,10 @@ func (r Runner) runOnce(ctx context.Context, i Installation, c Command) ([]byte,
 	return r.result(ctx, c, waitErr)
 }
 
-// result returns the content of stdout after a run, or an *Error that describes the failure. waitErr is the error of
-// exec.Cmd.Wait. If ctx has ended, the *Error says that the run was interrupted for that reason. result returns another
-// error if the output cannot be read or waitErr is not an exit status.
+// result returns the content of the file OUTPUT.stdout after a run of c that succeeded, or nil and an *Error that
+// describes the failure. waitErr is the error of exec.Cmd.Wait, nil after success. If ctx has ended, the *Error says
+// that the run was interrupted for that reason. result returns nil and another error if one of the output files cannot
+// be read or waitErr is not an exit status.
 func (r Runner) result(ctx context.Context, c Command, waitErr error) ([]byte, error) {
 	stdout, err := os.ReadFile(c.Output + ".stdout")
 	if err != nil {
@@ -216,8 +239,9 @@ func (r Runner) result(ctx context.Context, c Command, waitErr error) ([]byte, e
 	return nil, failure
 }
 
-// CommandName returns the subcommand in the arguments of a run: the words before the first option, at most two, such as
-// "state pull". It returns "" if there is none.
+// CommandName returns the subcommand in args, the arguments of a run: the words before the first option, at most two,
+// joined by a space, such as "state pull" or "apply". The second word may be an argument of the subcommand. CommandName
+// returns "" if args is empty or begins with an option.
 func CommandName(args []string) string {
 	end := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") })
 	if end < 0 {
@@ -234,8 +258,10 @@ const (
 	gcPercentRare = "400"
 )
 
-// SearchPath returns the PATH of a run, in which the processes of OpenTofu find programs: the directories of the
-// installation, then those of the PATH in Runner.Env, then the system's.
+// SearchPath returns the PATH of a run of the installation, in which the processes of OpenTofu find programs: a list of
+// directories separated by colons. It contains the directories of the installation, then the PATH in Runner.Env if that
+// is not empty, then /usr/local/bin, /usr/bin and /bin. The PATH of this process is not used. A PATH in the environment
+// of a single run would replace the result; see Environment. SearchPath does not check that the directories exist.
 func (r Runner) SearchPath(i Installation) string {
 	path := slices.Clone(i.Path)
 	if configured := r.Env["PATH"]; configured != "" {
@@ -245,8 +271,9 @@ func (r Runner) SearchPath(i Installation) string {
 	return strings.Join(path, string(filepath.ListSeparator))
 }
 
-// HasCommand reports whether a run with this PATH, the result of SearchPath, finds a program that it may execute. A
-// relative directory in the PATH is ignored, because a run has a working directory of its own.
+// HasCommand reports whether a run with this PATH, the result of SearchPath, finds the program name and may execute it.
+// name is a file name without a directory. A relative or empty directory in the PATH is ignored, because a run has a
+// working directory of its own.
 func HasCommand(path, name string) bool {
 	return slices.ContainsFunc(filepath.SplitList(path), func(dir string) bool {
 		if !filepath.IsAbs(dir) {
@@ -257,9 +284,12 @@ func HasCommand(path, name string) bool {
 	})
 }
 
-// Environment returns the complete environment of a run, as NAME=VALUE, sorted. The variables in run override all
-// others, and those of Runner.Env are overridden by the fixed ones. PATH is that of SearchPath. GOGC is set if the
-// installation's providers are small and Runner.Env and run do not set it.
+// Environment returns the complete environment of a run of the installation, as NAME=VALUE, sorted by name. The
+// environment of this process is not inherited. A variable has the value in run, the variables of this run only.
+// Otherwise it has its fixed value: PATH that of SearchPath, and LANG, TF_IN_AUTOMATION, TF_INPUT and
+// CHECKPOINT_DISABLE those that suit runs without a user. Otherwise it has the value in Runner.Env. GOGC is set to 400
+// if the files of all the installation's providers together have at most 100 MiB, as without providers, and neither run
+// nor Runner.Env sets it. run may be nil.
 func (r Runner) Environment(i Installation, run map[string]string) []string {
 	env := value.Merge(r.Env, map[string]string{
 		"PATH":               r.SearchPath(i),

@@ -46,7 +46,9 @@ const (
 	maxHandshake = 4096 // bytes
 )
 
-// reattachConfig is the address of a running provider in the JSON form of TF_REATTACH_PROVIDERS.
+// reattachConfig is the address of one running provider, in the JSON form of TF_REATTACH_PROVIDERS: the transport, the
+// version of the provider protocol, the network and the path of its socket, and its process id. Test is true for each
+// running provider, and keeps OpenTofu from ending the provider after a run.
 type reattachConfig struct {
 	Protocol        string
 	ProtocolVersion int
@@ -56,20 +58,22 @@ type reattachConfig struct {
 	Test bool
 }
 
-// server is a running provider. Its process leads a process group of its own.
+// server is a running provider with the address of its socket. Its process leads a process group of its own, which the
+// method stop kills. serve returns one; the zero value cannot be used.
 type server struct {
 	cmd *exec.Cmd
 	reattachConfig
 }
 
-// serve starts a provider and waits until it reports its address. The file at the path output receives its stderr. The
-// provider is killed when all writers of the lifeline, of which this is the reading end, have closed it. serve returns
-// an error if the file cannot be created, if the provider does not start, does not report its address within
-// handshakeTimeout or before the context ends, or uses an unsupported protocol. After an error the provider does not
-// run.
+// serve starts the provider at the path executable and waits until it reports its address. The file at the path output
+// receives its stderr and is created or truncated. lifeline is the reading end of a pipe: the provider is killed when
+// all processes that hold the writing end have closed it. serve returns an error if the file or a pipe cannot be
+// created, or if the provider does not start, does not report its address within handshakeTimeout or before the context
+// ends, or reports an address that parseHandshake rejects. After an error the provider does not run. After serve has
+// returned, the end of ctx has no effect on the provider.
 //
 // The provider's socket has no authentication: each process that can open it can use the provider. The directory of the
-// socket must therefore be private.
+// socket, TMPDIR in o.Env, must therefore be private.
 func (o Options) serve(ctx context.Context, executable, output string, lifeline *os.File) (*server, error) {
 	stderr, err := os.OpenFile(output, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -100,10 +104,11 @@ func (o Options) serve(ctx context.Context, executable, output string, lifeline 
 	return started, nil
 }
 
-// awaitHandshake reads the first line of a provider's stdout and returns the address in it, without the process id. It
-// returns an error if the provider writes no line of at most maxHandshake bytes within handshakeTimeout or before the
-// context ends, and that of parseHandshake. In the background it discards all further output until the provider ends,
-// and then closes the file.
+// awaitHandshake reads the first line of a provider's stdout and returns the address in it, without the process id.
+// handshake is the reading end of the pipe that is the provider's stdout. awaitHandshake returns an error if the
+// provider writes no line of at most maxHandshake bytes within handshakeTimeout or before the context ends, or if
+// parseHandshake rejects the line. In the background, also after an error, it discards all further output until the
+// provider ends, and then closes the pipe.
 func awaitHandshake(ctx context.Context, handshake *os.File) (reattachConfig, error) {
 	limited, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -121,10 +126,12 @@ func awaitHandshake(ctx context.Context, handshake *os.File) (reattachConfig, er
 	return parseHandshake(strings.TrimSpace(line))
 }
 
-// parseHandshake parses a provider's handshake, such as "1|6|unix|/path|grpc|". The fields are go-plugin's version, the
-// version of the provider protocol, the network and the path of the socket, the transport, and a certificate. It
-// returns an error for other versions and transports, for sockets that are not Unix sockets, and if there is a
-// certificate, because none was requested.
+// parseHandshake parses the line with which a provider reports its address, without the line break, such as
+// "1|6|unix|/path|grpc|". The fields are the version of the go-plugin handshake, the version of the provider protocol,
+// the network and the path of the socket, the transport, and a certificate. The result has Test set and lacks the
+// process id. parseHandshake returns a zero result and an error unless the versions are 1 and 5 or 6, the network is
+// "unix", the path is not empty, the transport is "grpc", and the certificate is empty or missing, because none was
+// requested. Further fields are ignored.
 func parseHandshake(line string) (reattachConfig, error) {
 	unsupported := fmt.Errorf("unsupported handshake %.100q", line)
 	parts := strings.Split(line, "|")
@@ -140,7 +147,8 @@ func parseHandshake(line string) (reattachConfig, error) {
 	return config, nil
 }
 
-// reachable returns nil if the provider accepts connections, and the error of the connection otherwise.
+// reachable opens and closes a connection to the provider's socket. It returns nil if the provider accepts the
+// connection, and the error of the connection otherwise.
 func (s *server) reachable() error {
 	connection, err := net.Dial(s.Addr.Network, s.Addr.String)
 	if err != nil {
@@ -149,8 +157,8 @@ func (s *server) reachable() error {
 	return connection.Close()
 }
 
-// stop kills the provider's process group and waits until the provider has ended. A provider does not end by itself.
-// Requests that it is working on are lost. stop must be called only once.
+// stop sends SIGKILL to the provider's process group and waits until the provider has ended; it ignores errors. A
+// provider does not end by itself. Requests that it is working on are lost. stop must be called only once.
 func (s *server) stop() {
 	// The process group is still the provider's, because the kernel does not reuse its id before Wait.
 	_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)

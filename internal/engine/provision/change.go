@@ -13,14 +13,24 @@ import (
 	"service-adapter/internal/value"
 )
 
-// applyChanges applies the desired record to an existing instance if there is a reason to; see reasons. state and
-// record are the stored ones. workCtx ends before the time of the rollback, and fullCtx after it. Without a reason it
-// returns the stored outputs. If no apply was ever complete, applyChanges finishes the creation, and undoes it if that
-// fails, unless an errand applies. Changes of a failed update remain: an update has no rollback, and may use the whole
-// budget.
+// applyChanges applies the desired record to an existing instance if there is a reason to, such as an unfinished last
+// run, another template or other values; see reasons. state and record are the stored ones and must not be nil. Without
+// a reason it returns the stored outputs, and Changed is false in the result.
 //
-// The error is a *fault.UserError if the request imports other resources than the stored instance. Other errors are
-// those of resolving and preparing the desired record, of reasons, and of the apply.
+// Before that, it completes op.desired and adds providers to op.installation; see prepareChange. Unless the request has
+// MustExist, it first resolves the inputs again, in place of op.Inputs and op.Generated, with the values of the stored
+// record that the instance keeps; see resolveWithImported.
+//
+// If an apply was ever complete, an older OpenTofu wrote the state and AllowUpgrade is set, applyChanges applies the
+// record with each OpenTofu of the upgrade path. workCtx ends before the time of the rollback, and fullCtx after it. If
+// no apply was ever complete, it finishes the creation within workCtx, and undoes it if that fails, unless an errand
+// applies. Changes of a failed update remain: an update has no rollback, and may use fullCtx. In an errand, the failure
+// of an apply is recorded in the state.
+//
+// The error is a *fault.UserError if the request imports other resources than the stored instance. It is also an error
+// if Request.Resolve fails, if the record of the last complete apply cannot be decoded or the template cannot be
+// prepared, if a change is due although an older OpenTofu wrote the state and AllowUpgrade is not set, or if the apply
+// fails; see finish for the last one. The result is nil after an error.
 func (op *operation) applyChanges(
 	workCtx, fullCtx context.Context, state *statestore.State, record *lifecycle.StateRecord,
 ) (*Result, error) {
@@ -55,16 +65,20 @@ func (op *operation) applyChanges(
 	return op.finish(ctx, fullCtx, prepared, creating, err)
 }
 
-// prepareChange copies from the stored state and record to the desired record the parts that the instance keeps, and
-// then calls prepareDesired. For an errand, it also sets the outputs that bindings use until the apply is complete. It
-// adds to the installation the recorded providers and the executables that the pak lacks; see Manager.AddRecorded.
-// Providers that no pak has are an error only if the template needs them. It is also an error if the record of the last
-// complete apply cannot be decoded.
+// prepareChange completes op.desired for an existing instance and returns its prepared template: it copies the parts
+// that the instance keeps from the stored state and record, which must not be nil, and then calls prepareDesired. For
+// an errand, it also sets the outputs that bindings use until the apply is complete. It adds to op.installation the
+// recorded providers and the executables that the pak lacks, and sets op.missing; see Manager.AddRecorded. It applies
+// and stores no change.
 //
-// The instance keeps its creation time and, unless UseInstalledTemplate or AllowUpgrade is set, its template. It always
-// keeps the main.tf that an import generated, because the pak does not contain the imported resources. The template is
-// that of the last complete apply, because one that was never applied completely may be defective. Without a complete
-// apply, the template is that of the installed pak.
+// The instance keeps its creation time and the GUIDs of its owner that the request lacks. After a complete apply, it
+// also keeps its imported resources with their values and, unless UseInstalledTemplate or AllowUpgrade is set, its
+// template. With one of these settings, it still keeps the main.tf that an import generated, because the pak does not
+// contain the imported resources. The kept template is that of the last complete apply, because one that was never
+// applied completely may be defective. Without a complete apply, the template is that of the installed pak.
+//
+// prepareChange returns an error if the record of the last complete apply cannot be decoded or if the template cannot
+// be prepared; op.desired is not complete then. Providers that no pak has are an error only if the template needs them.
 func (op *operation) prepareChange(
 	ctx context.Context, state *statestore.State, record *lifecycle.StateRecord,
 ) (*templates.Prepared, error) {
@@ -95,8 +109,9 @@ func (op *operation) prepareChange(
 	return op.prepareDesired(ctx)
 }
 
-// equalInputs reports whether two records have the same templates, declared inputs and stored values. It ignores all
-// other fields, such as the versions of the pak and of OpenTofu.
+// equalInputs reports whether two records have the same templates, the same declared inputs in the same order, and
+// equal StoredInputs, which lack the ephemeral inputs of their record. Nil StoredInputs differ from empty ones. It
+// ignores all other fields, such as the versions of the pak and of OpenTofu. Neither record may be nil.
 func equalInputs(a, b *lifecycle.StateRecord) bool {
 	return maps.Equal(a.Templates, b.Templates) && slices.Equal(a.Declared, b.Declared) &&
 		string(value.MustJSON(a.StoredInputs())) == string(value.MustJSON(b.StoredInputs()))

@@ -13,19 +13,23 @@ import (
 	"service-adapter/internal/engine/workspace"
 )
 
-// settleFailure handles the failure of an apply of the prepared template and returns it with a nil Result, unless the
-// apply succeeded after all. For a request, the apply must have been a creation: settleFailure undoes it by destroying
-// its resources and removing the workspace. Imported resources are not destroyed; see undoCreation.
+// settleFailure handles failure, the error of an apply of the prepared template, and returns it with a nil Result,
+// unless the apply succeeded after all. For a request, the apply must have been a creation: settleFailure takes the
+// workspace over from all other runs and undoes the creation by destroying its resources and removing the workspace.
+// Imported resources are only dropped from the state; see undoCreation.
 //
-// An errand undoes nothing. settleFailure first stores a state that OpenTofu could not store. Then it records the
-// reason of the failure in the state, so that the next errand can continue and a deletion finds every resource.
+// An errand undoes no apply. settleFailure first stores a state that OpenTofu could not store, which may take until ctx
+// ends. Then it records the reason of the failure in the state, so that the next errand can continue and a deletion
+// finds every resource. For that it has 8 seconds (lifecycle.ErrandGrace), even if the limit of ctx was reached.
 //
-// Apart from storing that state, settleFailure changes nothing if OpenTofu was killed, if the errand was interrupted,
-// if another run owns the workspace, or if the workspace no longer exists.
+// Apart from storing that state, settleFailure leaves the resources and the record as they are if OpenTofu was killed,
+// if ctx was canceled, if another run owns the workspace, if the workspace no longer exists, or if its state cannot be
+// read.
 //
 // If the state shows that the apply created and stored everything, for example because OpenTofu failed only when it
-// released the lock, settleFailure returns the result and no error. It logs its own errors, and returns the failure
-// despite them. The exception is a *lifecycle.LostResourcesError, which the returned error wraps in addition.
+// released the lock, settleFailure logs a warning and returns the result and no error. It logs its own errors, and
+// returns failure despite them. The exception is a *lifecycle.LostResourcesError, which the returned error wraps in
+// addition to failure.
 func (op *operation) settleFailure(ctx context.Context, prepared *templates.Prepared, failure error) (*Result, error) {
 	logger := op.Logger.With("instance", op.InstanceID)
 	interrupted := false
@@ -61,10 +65,17 @@ func (op *operation) settleFailure(ctx context.Context, prepared *templates.Prep
 	return nil, failure
 }
 
-// stateAfterFailure returns the state of the workspace if this operation still owns it. A request first takes the
-// workspace over from all other runs; see reclaimState. The state is nil if the workspace no longer exists. If another
-// run owns the workspace, an errand gets a nil state, and a request an error that wraps workspace.ErrTakenOver. Other
-// errors mean that the state cannot be read or taken over. failure is the error of the apply.
+// stateAfterFailure returns the state of the workspace after a failed apply if this operation still owns it. failure is
+// the error of the apply.
+//
+// For a request, stateAfterFailure first takes the workspace over from the runs that may still use it, so that none of
+// them can finish the creation. The error wraps workspace.ErrTakenOver if another run has taken the workspace over or
+// deleted it before; if failure already reports that, failure is returned. The state is nil without an error only if
+// another run deletes the workspace just afterwards.
+//
+// For an errand, stateAfterFailure only reads the state. It returns nil without an error if another run owns the
+// workspace, or if the workspace no longer exists. Other errors mean that the state cannot be read or taken over, or
+// that the record of an errand cannot be decoded.
 func (op *operation) stateAfterFailure(ctx context.Context, failure error) (*statestore.State, error) {
 	if op.Errand {
 		return op.readOwnState(ctx)
@@ -73,8 +84,8 @@ func (op *operation) stateAfterFailure(ctx context.Context, failure error) (*sta
 }
 
 // undoOrRecord undoes the failed creation of a request, or stores the failure of an errand in the state. prepared is
-// the template that was applied, and failure the error of the apply. The errors are those of undoCreation or
-// recordFailure.
+// the template that was applied, and failure the error of the apply. The errors are those of undoCreation, in
+// particular a *lifecycle.LostResourcesError, or of recordFailure, which mean that the record cannot be stored.
 func (op *operation) undoOrRecord(ctx context.Context, prepared *templates.Prepared, failure error) error {
 	if op.Errand {
 		return op.recordFailure(ctx, failure)
@@ -83,12 +94,12 @@ func (op *operation) undoOrRecord(ctx context.Context, prepared *templates.Prepa
 }
 
 // undoCreation destroys the resources of a failed creation and removes its workspace; imported resources are only
-// dropped from the state. The prepared template is the one with which the creation was applied, and failure is the
-// error of that apply: it determines whether resources can exist; see lifecycle.Manager.RollBack. An import ignores
-// both.
+// dropped from the state. prepared is the template with which the creation was applied, and failure is the error of
+// that apply, which determines whether resources can exist; see lifecycle.Manager.RollBack. If the creation imported
+// resources, both parameters are ignored.
 //
-// undoCreation returns a *lifecycle.LostResourcesError if resources are in no state. Other errors of the rollback are
-// logged and not returned, except if the creation imported resources.
+// undoCreation returns an error that is or wraps a *lifecycle.LostResourcesError if resources are in no state. Without
+// an import, it logs all other errors and does not return them. With an import, it returns them all.
 func (op *operation) undoCreation(ctx context.Context, prepared *templates.Prepared, failure error) error {
 	if len(op.desired.Imported) == 0 {
 		return op.RollBack(ctx, op.space, prepared, op.desired, failure)
@@ -100,9 +111,13 @@ func (op *operation) undoCreation(ctx context.Context, prepared *templates.Prepa
 }
 
 // reclaimState takes the workspace over from all other runs and returns its state, so that no other run can finish the
-// creation while it is undone. The error wraps workspace.ErrTakenOver if another run has already taken over the
-// workspace; failure, the error of the apply, may report that. Other errors mean that the state cannot be read or
-// changed. The state is nil if the workspace is empty or does not exist.
+// creation while it is undone. failure is the error of the apply; if it wraps workspace.ErrTakenOver, reclaimState
+// changes nothing and returns it with a nil state.
+//
+// If another run took over or deleted the workspace before the takeover, or changed its state after this run had read
+// it last, the error wraps workspace.ErrTakenOver. If the workspace is deleted or emptied between the takeover and the
+// reading of its state, both results are nil. The error is a *statelock.Error if another run holds the lock of the
+// state for too long, and any other error if the state cannot be read or changed. The state is nil with every error.
 func (op *operation) reclaimState(ctx context.Context, failure error) (*statestore.State, error) {
 	if errors.Is(failure, workspace.ErrTakenOver) {
 		return nil, failure
@@ -115,8 +130,9 @@ func (op *operation) reclaimState(ctx context.Context, failure error) (*statesto
 
 // appliedCompletely reports whether the state contains all resources and all outputs of the prepared template although
 // the command failed, with the error failure. OpenTofu stores the mark of a complete apply before it evaluates the
-// outputs. An output may therefore have no value, or violate a precondition; the failure then names a file or an
-// address of the template, and appliedCompletely returns false.
+// outputs. An output may therefore have no value, or violate a precondition. appliedCompletely returns false if the
+// state has no such mark, if it lacks a declared output, or if failure is an *opentofu.Error that names a file or an
+// address of the template or reports several diagnostics. The state must not be nil.
 func appliedCompletely(prepared *templates.Prepared, state *statestore.State, failure error) bool {
 	var run *opentofu.Error
 	if !state.Complete || errors.As(failure, &run) && (run.File != "" || run.Address != "" || run.More > 0) {

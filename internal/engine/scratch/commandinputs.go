@@ -18,12 +18,17 @@ import (
 // longestFileName is the length in bytes of the longest file name that file systems accept.
 const longestFileName = 255
 
-// writeCommandInputs writes the files that the commands of the template in the working directory dir read, if its
-// template is a hclfile.CommandTemplate. Existing ones are replaced. It does nothing for any other template. vars are
-// the variables of the run; those of the guard and those of outputs are left out. Only this user can read the files.
+// writeCommandInputs writes the input files of a template that runs a command (a hclfile.CommandTemplate), from which
+// the command reads its inputs. dir is the path of the working directory; the template in it is such a template if it
+// contains a file hclfile.CommandFile. For any other template, writeCommandInputs does nothing. vars are the variables
+// of the run by name. Those that the adapter adds are left out: templates.RecordVariable, templates.NonceVariable, and
+// those of the template's outputs, whose names begin with hclfile.OutputVariable. Only this user can read the files,
+// and existing ones are replaced.
 //
-// The file hclfile.CommandInputs contains the inputs as a JSON object. The directory hclfile.CommandInputsDir contains
-// what writeInputFile writes for each input. writeCommandInputs returns an error if a file cannot be written.
+// The file bind-inputs.json (hclfile.CommandInputs) contains the inputs as a JSON object. The directory bind-inputs
+// (hclfile.CommandInputsDir) contains a file or a directory for each input, named after the input, in the form of
+// writeInputFile. writeCommandInputs returns an error if a file cannot be removed or written, or if dir cannot be
+// inspected.
 func writeCommandInputs(dir string, vars map[string]any) error {
 	_, err := os.Lstat(filepath.Join(dir, hclfile.CommandFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,11 +57,12 @@ func writeCommandInputs(dir string, vars map[string]any) error {
 	return nil
 }
 
-// writeInputFile writes an input for shell scripts. A scalar is a file with its text, which is empty for null. A list
-// is a file with a line for each element. An object is a directory with a file for each entry, which contains the text
-// of a scalar and JSON for any other value. The name of that file is the key, escaped as a segment of a URL's path. An
-// entry without such a name, because its key is empty or too long, is left out. writeInputFile returns an error if a
-// file cannot be written.
+// writeInputFile writes an input for shell scripts to the path, at which no directory may exist and, for an object, no
+// file either. A scalar is a file with its text, which is empty for null. A list is a file with a line for each
+// element, as inputLine returns it. An object is a directory with a file for each entry, which contains the text of a
+// scalar and JSON for any other value. The name of that file is the key as entryName escapes it; an entry whose key is
+// empty or whose name exceeds 255 bytes is left out. Only this user can read the files. writeInputFile returns an error
+// if a file or the directory cannot be written.
 func writeInputFile(path string, input any) error {
 	switch item := input.(type) {
 	case map[string]any:
@@ -79,8 +85,9 @@ func writeInputFile(path string, input any) error {
 }
 
 // entryName returns the name of the file for the entry of an object with this key: the key as url.PathEscape escapes
-// it, with its first period escaped as well. It is "" for an empty key, and may be too long for a file name. The period
-// is escaped because "." and ".." are not file names and shell patterns skip hidden files.
+// it, and with "%2E" instead of a period at the beginning, so that "a/b" becomes "a%2Fb" and ".x" becomes "%2Ex". It is
+// "" for an empty key, and may be too long for a file name. The period is escaped because "." and ".." are not file
+// names and shell patterns skip hidden files.
 func entryName(key string) string {
 	name := url.PathEscape(key)
 	if rest, hidden := strings.CutPrefix(name, "."); hidden {
@@ -89,8 +96,8 @@ func entryName(key string) string {
 	return name
 }
 
-// inputLine returns an element of a list as one line: the text of a scalar, and compact JSON for a list, for an object
-// and for a text that contains a line break. The line of null is empty.
+// inputLine returns an element of a list as one line without a line break at the end: the text of a scalar, and compact
+// JSON for a list, for an object and for a text that contains a line break. The result is "" for null.
 func inputLine(element any) string {
 	line := value.Text(element)
 	if strings.ContainsAny(line, "\r\n") {

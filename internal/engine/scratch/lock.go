@@ -18,10 +18,15 @@ const probeCommand = "untaint"
 // minStaleElsewhere is the minimum age of a stale lock of another host, whose configuration and clock may be different.
 const minStaleElsewhere = 10 * time.Minute
 
-// runWaiting runs a command and repeats it while another run holds the lock of the state. A command that does not get
-// the lock has changed nothing. A stale lock is released, a warning is logged, and the command is repeated at once; if
-// the lock cannot be released, runWaiting goes on waiting. The error is a *statelock.Error if the lock was not released
-// in time, and that of runOnce if the command failed for another reason.
+// runWaiting runs the OpenTofu command c with the OpenTofu i, and repeats it while another run holds the lock of the
+// state. It returns the standard output of the command. A command that does not get the lock has changed nothing. A
+// stale lock, one of a run that is considered dead, is released, a warning is logged, and the command is repeated at
+// once; if the lock cannot be released, runWaiting continues to wait.
+//
+// It waits for half of the time that ctx has left, or 15 seconds if ctx has no deadline. The error is a
+// *statelock.Error if the lock was not released in that time or ctx ended during the wait, and that of runOnce if the
+// command failed for another reason: an *opentofu.Error if OpenTofu ended with a failure, and a plain error if it
+// cannot be started, also because ctx has ended, or the lease cannot be written.
 func (d *Directory) runWaiting(
 	ctx context.Context, i opentofu.Installation, c opentofu.Command,
 ) (output []byte, err error) {
@@ -40,10 +45,13 @@ func (d *Directory) runWaiting(
 	return output, err
 }
 
-// runOnce runs a command without waiting for the lock of the state. Unless the directory is temporary, it records the
-// run in the lease of the workspace, and whether the command may have left a lock behind. The errors are those of
-// opentofu.Runner.Run, in particular an *opentofu.Error if the command fails, and a plain error if the lease cannot be
-// written.
+// runOnce runs the OpenTofu command c with the OpenTofu i once, without waiting for the lock of the state, and returns
+// its standard output. Unless the directory is temporary, it records in the lease of the workspace that a run is under
+// way, its process, and whether the command may have left a lock of the state behind.
+//
+// The error is an *opentofu.Error if OpenTofu ends with a failure, also because another run holds the lock. It is a
+// plain error if OpenTofu cannot be started, also because ctx has ended, its output cannot be stored, or the lease
+// cannot be written. If the lease cannot be written only after the run, the output is returned together with the error.
 func (d *Directory) runOnce(ctx context.Context, i opentofu.Installation, c opentofu.Command) ([]byte, error) {
 	runner := d.root.options.Runner
 	if !d.recordsRuns {
@@ -66,10 +74,14 @@ func (d *Directory) runOnce(ctx context.Context, i opentofu.Installation, c open
 	return output, errors.Join(err, d.lease.RecordEnd(inOrder, err == nil && takesLock))
 }
 
-// isStale reports whether the run that took a lock is considered dead: it was a run under this lease that did not end
-// in order, or the lock is older than StaleLock, which for a lock of another host counts as at least minStaleElsewhere.
-// A lock from the future, which a jump of the clock can cause, is never too old. isStale returns false for a lock
-// without an id.
+// isStale reports whether the run that took the lock held is considered dead. That is so in two cases:
+//   - The lock is older than the result of Options.StaleLock. A lock of another user or host must also be older than 10
+//     minutes. The age does not count if the result is 0, or if the lock is from the future, which a jump of the clock
+//     can cause.
+//   - The directory is not temporary, the holder of the lock is this user at this host, and a run that did not end in
+//     order, under this lease or an earlier one of the workspace, can have taken the lock; see lease.Lease.LeftLock.
+//
+// isStale returns false for a lock without an id.
 func (d *Directory) isStale(held *statelock.Error) bool {
 	if held.ID == "" {
 		return false
@@ -86,9 +98,13 @@ func (d *Directory) isStale(held *statelock.Error) bool {
 	return d.recordsRuns && held.Who == statestore.UserAtHost() && d.lease.LeftLock(held.Created)
 }
 
-// ProbeLock returns the lock of the state if another run holds it, otherwise nil. It finds out by trying once to take
-// the lock with a command that changes nothing, but may create a missing workspace. It returns nil and an error, that
-// of RunBase, if the command failed for another reason.
+// ProbeLock returns a description of the lock of the state if another run holds it, and nil if the lock is free. The
+// description has the ID "" if the backend does not report the holder, as pg does not, or if the lock is being taken or
+// released. ProbeLock tries once to take the lock, by running "tofu untaint" with an address that does not exist; that
+// does not change the state, but may create a missing workspace. It does not wait for the lock, but for builds of the
+// prepared directory of the guard; see RunBase. If the command fails for another reason, ProbeLock returns nil and an
+// error: an *opentofu.Error if OpenTofu failed, and any other error if OpenTofu cannot be prepared or started, or the
+// lease cannot be written.
 func (d *Directory) ProbeLock(ctx context.Context, i opentofu.Installation) (*statelock.Error, error) {
 	_, err := d.RunBase(ctx, i, unlockDir, nil, probeCommand, "-no-color", "-allow-missing", "terraform_data._nothing")
 	if held := d.Lock.HeldBy(err); held != nil {
@@ -97,17 +113,21 @@ func (d *Directory) ProbeLock(ctx context.Context, i opentofu.Installation) (*st
 	return nil, err
 }
 
-// Unlock releases a lock of the state by its id, whichever run holds it. The error is an *opentofu.Error if the state
-// is not locked by this lock, and otherwise that of RunBase.
+// Unlock runs "tofu force-unlock" to release the lock of the state with this id, as OpenTofu reports it, whichever run
+// holds it. It does not check that the run is dead. The error is an *opentofu.Error if the state is not locked by this
+// lock or OpenTofu fails for another reason, and any other error if OpenTofu cannot be prepared or started, or the
+// lease cannot be written.
 func (d *Directory) Unlock(ctx context.Context, i opentofu.Installation, id string) error {
 	_, err := d.RunBase(ctx, i, unlockDir, nil, "force-unlock", "-no-color", "-force", id)
 	return err
 }
 
-// ReleaseLeftLock releases the lock of a run under this lease that died before it stored anything, so that its
-// workspace does not exist. No later run would encounter that lock. ReleaseLeftLock does nothing if the directory is
-// temporary, if every run under the lease ended in order, or if the lock is free or not stale. The errors are those of
-// ProbeLock and Unlock.
+// ReleaseLeftLock releases the lock of a run, under this lease or an earlier one of the workspace, that died before it
+// stored anything, so that its workspace does not exist. No later run would encounter that lock. ReleaseLeftLock does
+// nothing if the directory is temporary, if no such run may have left a lock (see lease.Lease.MayHaveLeftLock), or if
+// the lock is free or not stale, that is, not of a run that is considered dead. To inspect the lock, it runs OpenTofu,
+// which may create the missing workspace. The error is an *opentofu.Error if OpenTofu failed, and any other error if
+// OpenTofu cannot be prepared or started.
 func (d *Directory) ReleaseLeftLock(ctx context.Context, i opentofu.Installation) error {
 	if !d.recordsRuns || !d.lease.MayHaveLeftLock() {
 		return nil

@@ -14,27 +14,39 @@ import (
 	"service-adapter/internal/privatefs"
 )
 
-// Run runs an OpenTofu command, args, in a working directory and returns its standard output. The first argument is the
-// subcommand. Run first replaces the working directory by links to a variant of the prepared directory, unless the
-// providers that run in it are those of this prepared directory. A state that could not be saved must not be in it,
-// because it would be lost. Non-nil vars are written to terraform.tfvars.json, and to the files that the commands of a
-// hclfile.CommandTemplate read; with nil vars these files stay as they are. The values of ephemeral variables are not
-// written to a disk; see passEphemeral.
+// Run runs an OpenTofu command in the working directory wd of the prepared template p and returns its standard output.
+// The first of args is the subcommand, such as "apply". The run selects the workspace of the Directory, except in
+// Unselected.
 //
-// The run waits for the lock of the state, and releases a stale one. If another run does not release the lock in time,
-// the error is a *statelock.Error. If the command fails, it is an *opentofu.Error. In unlockDir a run does not wait,
-// and the lock of another run is an *opentofu.Error. It is another error if a file cannot be written or OpenTofu cannot
-// be started. If a run that uses providers fails, other than by finding changes, the providers are stopped.
+// Run first replaces the working directory by links to a variant of the prepared directory. It keeps the working
+// directory only if the providers of this prepared directory already run in it. The working directory must not contain
+// a state that could not be saved, because that state would be lost. In Apply and Destroy, Run starts the providers
+// that several runs can share. If a command fails there, Run stops them, unless the error only reports that
+// "plan -detailed-exitcode" found changes; see opentofu.FoundChanges.
+//
+// Non-nil vars are the values of the template's variables. They are written to terraform.tfvars.json, and to the input
+// files of a template that runs a command; with nil vars none is written, and the files of the previous run are still
+// there only if the working directory was not replaced. The values of ephemeral variables are kept in memory and not
+// written to a disk; a later run with nil vars in the same working directory gets them again.
+//
+// The run waits for the lock of the state, for about half of the time that ctx has left or, without a deadline, for 15
+// seconds, and releases a stale lock. If another run does not release the lock in that time or before ctx ends, the
+// error is a *statelock.Error. If the command fails, also because ctx ended, it is an *opentofu.Error. In unlockDir a
+// run does not wait for the lock, and the lock of another run is an *opentofu.Error. It is another error if the working
+// directory or the environment of the run cannot be created, if a variable cannot be encoded, if a file or the lease
+// cannot be written, or if OpenTofu cannot be started, also because ctx has ended.
 func (d *Directory) Run(
 	ctx context.Context, p *templates.Prepared, wd WorkingDir, vars map[string]any, args ...string,
 ) ([]byte, error) {
 	return d.run(ctx, p, wd, vars, nil, args)
 }
 
-// RunInTerminal runs an OpenTofu command, args, as Run does, in the working directory Apply and connected to the user's
-// terminal. It returns no output. It does not wait for the lock of the state, because the output of OpenTofu is not
-// read, and secrets in the output are not masked. The error is an *opentofu.Error without a diagnostic if the command
-// fails, and otherwise that of Run.
+// RunInTerminal runs an OpenTofu command with the prepared template p and the variables vars, as Run does, in the
+// working directory Apply and connected to the user's terminal. The first of args is the subcommand. OpenTofu may ask
+// the user for input. RunInTerminal does not repeat a command that fails because another run holds the lock of the
+// state, because the output of OpenTofu is not read. Secrets in the output are not masked. The error is an
+// *opentofu.Error without a diagnostic if the command fails, also because another run holds the lock, and a plain error
+// if a variable cannot be encoded, a file or the lease cannot be written, or OpenTofu cannot be started.
 func (d *Directory) RunInTerminal(
 	ctx context.Context, p *templates.Prepared, vars map[string]any, terminal opentofu.Terminal, args ...string,
 ) error {
@@ -42,9 +54,19 @@ func (d *Directory) RunInTerminal(
 	return err
 }
 
-// RunBase runs an OpenTofu command, args, as Run does, with the prepared directory that declares only the guard, and
-// without providers. It returns the standard output of the command. It builds that directory if it is missing. The
-// errors are those of Run and templates.Cache.Prepare.
+// RunBase runs an OpenTofu command in the working directory wd, with the OpenTofu i and without providers, on the
+// prepared directory that declares only the guard, the resource that reserves a workspace. The first of args is the
+// subcommand. Non-nil vars are the values of the guard's variables, templates.RecordVariable and
+// templates.NonceVariable; with nil vars they have none, because each call replaces the working directory. RunBase
+// returns the standard output of the command. It builds the prepared directory if it is missing or damaged, and waits
+// for other builds until ctx ends.
+//
+// The error is an *opentofu.Error if OpenTofu fails, in the command or in building the prepared directory, also because
+// ctx ended. It is a *statelock.Error if another run holds the lock of the state for too long or until ctx ends. In
+// unlockDir a run does not wait for the lock, and the lock of another run is an *opentofu.Error. It is another error if
+// the OpenTofu does not support the backend or the encryption, if it is missing or cannot be executed, if the prepared
+// directory cannot be built, if a file or the lease cannot be written, or if ctx ends while another build is running or
+// before OpenTofu is started.
 func (d *Directory) RunBase(
 	ctx context.Context, i opentofu.Installation, wd WorkingDir, vars map[string]any, args ...string,
 ) ([]byte, error) {
@@ -55,8 +77,14 @@ func (d *Directory) RunBase(
 	return d.Run(ctx, base, wd, vars, args...)
 }
 
-// run runs an OpenTofu command as Run does, connected to a terminal unless that is nil. With a terminal it returns no
-// output, and OpenTofu may ask the user for input. The errors are those of Run.
+// run runs an OpenTofu command, args, in the working directory wd of the prepared template p with the variables vars,
+// as Run does; with nil vars the command gets the values of the previous run only if the working directory is not
+// replaced.
+//
+// If terminal is nil, run returns the standard output, and the errors of Run. Otherwise the command is connected to the
+// terminal: OpenTofu may ask the user for input, run does not repeat a command that fails because another run holds the
+// lock of the state, and the returned output is empty. The error is then an *opentofu.Error without a diagnostic if the
+// command fails, also because another run holds the lock, and otherwise one of the other errors of Run.
 func (d *Directory) run(
 	ctx context.Context, p *templates.Prepared, wd WorkingDir, vars map[string]any, terminal *opentofu.Terminal,
 	args []string,
@@ -109,9 +137,12 @@ func (d *Directory) run(
 	return output, err
 }
 
-// command returns the description of an OpenTofu run in the directory dir, usually a working directory, with these
-// environment variables. If the subcommand is "show", it adds to env, which must not be nil, the variable that "show"
-// needs. args must not be empty; the output of the run goes to files that are named after the first one.
+// command returns the description of an OpenTofu run with the arguments args in the directory dir, an absolute path and
+// usually that of a working directory. env are the environment variables of the run; the result refers to the same map.
+// args must begin with the subcommand, without which command panics: the output of the run goes to files of the scratch
+// directory that are named after it, such as apply.stdout and apply.stderr. If the subcommand is "show", command adds
+// to env, which must not be nil, the variable OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION, which "show" needs. It
+// starts nothing.
 func (d *Directory) command(dir string, env map[string]string, args []string) opentofu.Command {
 	if args[0] == "show" {
 		// OpenTofu before 1.10 would otherwise look for providers of registry.terraform.io under registry.opentofu.org,
@@ -124,9 +155,11 @@ func (d *Directory) command(dir string, env map[string]string, args []string) op
 	}
 }
 
-// environment returns a new map with the environment variables that all runs of this workspace have in common. If named
-// is true, they select the workspace by its name; otherwise the runs use the default workspace. It returns an error if
-// the directory for sockets cannot be created or the encryption cannot be encoded; the map must not be used then.
+// environment returns a new map with the environment variables that all runs of this workspace have in common: HOME,
+// TMPDIR, TF_CLI_CONFIG_FILE and, with encryption, TF_ENCRYPTION. If named is true, TF_WORKSPACE selects the workspace
+// by its name; otherwise the runs use the default workspace. The first call may create the directory for sockets. It
+// returns an error if that directory cannot be created or the encryption cannot be encoded; the map, which may be nil,
+// must not be used then.
 func (d *Directory) environment(named bool) (map[string]string, error) {
 	temp, err := d.socketDir()
 	if err != nil {
@@ -139,8 +172,9 @@ func (d *Directory) environment(named bool) (map[string]string, error) {
 	return env, d.encrypt(env)
 }
 
-// Progress parses the messages that the last run of a command, "apply" or "destroy", wrote. It returns a zero Progress
-// if the command did not run, or if the messages cannot be read; the latter is logged.
+// Progress returns the changes of resources that the last run of a command reported; the command is the subcommand
+// "apply" or "destroy". It reads the stored messages of that run. It returns a zero Progress if the command did not run
+// since DropMessages, or if the messages cannot be read; the latter is logged as a warning.
 func (d *Directory) Progress(command string) opentofu.Progress {
 	text, err := os.ReadFile(d.messagesPath(command))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -150,8 +184,9 @@ func (d *Directory) Progress(command string) opentofu.Progress {
 	return opentofu.ReadProgress(text)
 }
 
-// DropMessages removes the messages of an earlier run of a command, so that Progress does not attribute them to a run
-// that cannot be started. An error is logged.
+// DropMessages removes the file with the messages of an earlier run of a command, "apply" or "destroy", so that
+// Progress does not attribute them to a run that cannot be started. A missing file is not an error. An error is not
+// returned but logged as a warning.
 func (d *Directory) DropMessages(command string) {
 	if err := privatefs.Remove(d.messagesPath(command)); err != nil {
 		d.root.options.Logger.Warn("removing the messages of OpenTofu",
@@ -159,5 +194,6 @@ func (d *Directory) DropMessages(command string) {
 	}
 }
 
-// messagesPath returns the path of the file that contains the standard output of the last run of a command.
+// messagesPath returns the absolute path of the file that contains the standard output of the last run of a command, a
+// subcommand such as "apply": apply.stdout in the scratch directory. The file need not exist.
 func (d *Directory) messagesPath(command string) string { return d.Path(command + ".stdout") }

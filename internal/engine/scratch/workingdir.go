@@ -14,8 +14,14 @@ import (
 	"service-adapter/internal/privatefs"
 )
 
-// A WorkingDir is the name of a working directory, a subdirectory of the scratch directory. Runs that change the state
-// have working directories of their own, because OpenTofu may leave a state in them that it could not save.
+// A WorkingDir is the name of a working directory, a subdirectory of a scratch directory in which OpenTofu runs. Only
+// the constants of this package are used; the value "" is not a working directory. Apply and Destroy are for runs that
+// create, change or destroy the resources of a template, and Reserve is for those that create only the guard. Inspect
+// is for commands that read or edit the state, and CreateMissing for those that also create a missing workspace.
+// Commands in Unselected do not select a workspace, and unlockDir is for commands on the lock of the state.
+//
+// Most commands replace their working directory. Runs that create or destroy resources have directories of their own,
+// because OpenTofu may leave a state in them that it could not save.
 type WorkingDir string
 
 // The working directories. Providers are used in Apply and Destroy only.
@@ -38,11 +44,12 @@ const (
 	unlockDir WorkingDir = "unlock"
 )
 
-// usesProviders reports whether the commands that run in the working directory use providers.
+// usesProviders reports whether commands in this working directory use the providers of a template, which the adapter
+// starts for them. That is so for Apply and Destroy.
 func (wd WorkingDir) usesProviders() bool { return wd == Apply || wd == Destroy }
 
-// variant returns the variant of the prepared directory that the working directory consists of: templates.Destroy for
-// Destroy, and templates.Apply for all others.
+// variant returns the variant of the prepared directory to whose files the working directory links: templates.Destroy
+// for Destroy, and templates.Apply for all others.
 func (wd WorkingDir) variant() templates.Variant {
 	if wd == Destroy {
 		return templates.Destroy
@@ -50,12 +57,18 @@ func (wd WorkingDir) variant() templates.Variant {
 	return templates.Apply
 }
 
-// ensureWorkingDir creates a working directory for a prepared directory and, if commands in it use providers, starts
-// those that can be shared by several runs. If these providers already run in this working directory for the same
-// prepared directory, it does nothing. Otherwise an existing working directory is replaced, also with a state in it
-// that could not be saved, and providers that were started for anything else are stopped. In a working directory for
-// which usesDefaultWorkspace reports true, it redirects the backend to the state of the workspace. ensureWorkingDir
-// returns an error if the directory cannot be created, and those of redirectDefaultWorkspace and startProviders.
+// ensureWorkingDir creates the working directory wd with links to the prepared directory p. If commands in wd use
+// providers, it also starts those that several runs can share, without waiting until they are ready; ctx limits only
+// the time until they must be ready. If these providers already run in wd for the same prepared directory,
+// ensureWorkingDir does nothing. Otherwise an existing working directory is replaced, also with a state in it that
+// could not be saved. If commands in wd use providers, those that run for another working directory or another prepared
+// directory are stopped first. In a working directory for which usesDefaultWorkspace reports true, ensureWorkingDir
+// redirects the default workspace of the backend to the state of this workspace.
+//
+// It returns an error if the directory cannot be created or the prepared directory cannot be read, if the stored
+// settings of the backend cannot be read or changed, or if the environment, the files for the output or the pipe of the
+// providers cannot be created. The working directory may then be incomplete, and if its commands use providers, none
+// run. A provider that cannot be started is not an error; OpenTofu starts it.
 func (d *Directory) ensureWorkingDir(ctx context.Context, p *templates.Prepared, wd WorkingDir) error {
 	if wd.usesProviders() {
 		if d.providers.runFor(p, wd) {
@@ -84,19 +97,22 @@ func (d *Directory) ensureWorkingDir(ctx context.Context, p *templates.Prepared,
 // long as that hash is unchanged.
 const backendMetadata = "terraform.tfstate"
 
-// usesDefaultWorkspace reports whether the runs of a template in a working directory address this workspace as
-// "default", in a backend that is redirected to its state. This is only the case for s3, which otherwise lists the
-// objects of all workspaces in every run, and creates a missing workspace even for a command that only reads. Templates
-// that use the name of the workspace, or that call modules, which may use it, run in the named workspace.
+// usesDefaultWorkspace reports whether the runs of the prepared template p in the working directory wd address this
+// workspace as "default", in a backend that is redirected to its state. This is only the case for the backend s3, which
+// otherwise lists the objects of all workspaces in every run, and creates a missing workspace even for a command that
+// only reads. It is false for Unselected and CreateMissing, and for templates that use the name of the workspace or
+// that call modules, which may use it; these runs do not use the redirected backend.
 func (d *Directory) usesDefaultWorkspace(p *templates.Prepared, wd WorkingDir) bool {
 	return d.root.options.Backend.Type == backend.S3Type && !p.UsesWorkspaceName && len(p.Modules) == 0 &&
 		wd != Unselected && wd != CreateMissing
 }
 
-// redirectDefaultWorkspace replaces the backend metadata file, a link into the prepared directory, by a changed copy.
-// With it, the default workspace of the S3 backend is the named workspace. The state remains the object
-// PREFIX/NAME/KEY, and its lock and its digest keep their names. It returns an error, and leaves the file unchanged, if
-// the file cannot be read or replaced or does not describe an S3 backend.
+// redirectDefaultWorkspace changes the stored backend settings of a working directory so that the default workspace of
+// the S3 backend is the named workspace. file is the path of the metadata file .terraform/terraform.tfstate, a link
+// into the prepared directory, which is replaced by a changed copy. The state remains the object PREFIX/NAME/KEY, where
+// KEY is the stored key and PREFIX the stored workspace_key_prefix or, without one, "env:". Its lock and its digest
+// keep their names. redirectDefaultWorkspace returns an error, and leaves the file unchanged, if the file cannot be
+// read or replaced, is not a JSON object, or does not describe an S3 backend with a key.
 func redirectDefaultWorkspace(file, workspace string) error {
 	text, err := os.ReadFile(file) //nolint:gosec // in the scratch directory
 	if err != nil {

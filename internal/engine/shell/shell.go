@@ -15,14 +15,17 @@ import (
 	"time"
 )
 
-// A Runner starts shell commands in a working directory and an environment. With a nil Env, commands have the
-// environment of this process.
+// A Runner starts shell commands. It consists of their working directory, in which the files with their output are also
+// created, and of their complete environment. In the zero value, the directory is the current one, and the nil
+// environment is that of this process.
 type Runner struct {
 	Dir string   // the working directory, which also receives the output of commands
 	Env []string // the complete environment, as NAME=VALUE
 }
 
-// Process is a command that Runner.Start started.
+// Process is a command that Runner.Start started. Its channel Ended is closed when the command has ended. Its field
+// Err, which may be read only then, is nil if the command succeeded, and an error otherwise. The caller must call Stop.
+// If this process ends before, the command and its process group are killed.
 type Process struct {
 	// Ended is closed when the command has ended.
 	Ended chan struct{}
@@ -39,10 +42,11 @@ type Process struct {
 // that end the command.
 const supervised = `(trap '' TERM INT HUP; read -r _ <&3; kill -KILL 0) & exec 3<&-; exec /bin/sh -c "$1"`
 
-// Start starts a shell command with this standard input, which may be nil, and returns without waiting for it. The
-// command's stdout and stderr go to the file named output in Dir, which is created or truncated. The caller must call
-// Process.Stop. Start returns an error if the file or a pipe cannot be created or the shell cannot be started; it does
-// not find out whether the command succeeds.
+// Start starts a command with /bin/sh -c and returns without waiting for it. stdin is the command's standard input; nil
+// means an empty one. output is a path relative to Dir: Start creates or truncates this file, and the command's stdout
+// and stderr go to it. The command leads a process group of its own, which is killed if this process ends. The caller
+// must call Process.Stop. Start returns an error if the file or a pipe cannot be created or the shell cannot be
+// started; it does not find out whether the command succeeds.
 func (r Runner) Start(command string, stdin []byte, output string) (*Process, error) {
 	started := &Process{Ended: make(chan struct{}), log: filepath.Join(r.Dir, output)}
 	log, err := os.OpenFile(started.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -71,10 +75,14 @@ func (r Runner) Start(command string, stdin []byte, output string) (*Process, er
 	return started, nil
 }
 
-// Run runs a shell command with this standard input, which may be nil, and waits until it ends. Processes that the
-// command has started and that still run are then killed. The output goes to the file "output" in Dir. If the command
-// fails, the error starts with the end of its output. If the context ends first, Run kills the command, and the error
-// wraps that of the context. The errors of Start are returned as well.
+// Run runs a command with /bin/sh -c and waits until it ends. stdin is the command's standard input; nil means an empty
+// one. The command's stdout and stderr go to the file "output" in Dir, which is created or truncated. Before Run
+// returns, it kills all processes of the command's process group that still run.
+//
+// Run returns nil if the command exits with 0. If the command fails, the error starts with the last 4096 bytes of the
+// output. If the context ends first, Run kills the command; the error starts with the output in the same way and wraps
+// the context's error. The command is started even if the context has already ended. Run also returns the errors of
+// Start: the file or a pipe cannot be created, or the shell cannot be started.
 func (r Runner) Run(ctx context.Context, command string, stdin []byte) error {
 	started, err := r.Start(command, stdin, "output")
 	if err != nil {
@@ -92,7 +100,8 @@ func (r Runner) Run(ctx context.Context, command string, stdin []byte) error {
 	return nil
 }
 
-// printedLines returns the result of Printed with a line break at its end, and "" if the command has printed nothing.
+// printedLines returns the last 4096 bytes of the command's output, as Printed does, with a line break at the end. It
+// returns "" if the command has printed nothing except white space, or if the output cannot be read.
 func (p *Process) printedLines() string {
 	if printed := p.Printed(); printed != "" {
 		return printed + "\n"

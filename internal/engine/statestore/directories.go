@@ -11,10 +11,14 @@ import (
 	"service-adapter/internal/durable"
 )
 
-// create creates the directory of a workspace with these files, by name, and waits for the disk. It also creates the
-// missing parents of the store's directory. Other processes see either all files or no directory. The error wraps
-// fs.ErrExist if the directory of the workspace exists, even if it is empty. After any other error the directory may
-// have been created.
+// create creates the directory of a workspace, DIR/WORKSPACE, where DIR is the directory of the store, with these
+// files, and writes all of it to the disk. The keys of files are file names without a directory, and the values are the
+// contents; the files have mode 0600. create also creates DIR, its missing parents and DIR.tmp. Other processes see
+// either all files or no directory. create does not check the name of the workspace.
+//
+// The error wraps fs.ErrExist if the directory of the workspace exists, even if it is empty. It is another error if a
+// directory or a file cannot be created, locked, renamed or synced; the directory of the workspace may have been
+// created then.
 func (f *LocalStore) create(workspace string, files map[string][]byte) error {
 	parents, err := createDir(f.dir)
 	if err != nil {
@@ -44,9 +48,13 @@ func (f *LocalStore) create(workspace string, files map[string][]byte) error {
 	return nil
 }
 
-// removeDir removes the directory of a workspace with its content. Other processes see either all of it or nothing. It
-// returns an error if the directory does not exist or cannot be moved away. Files that then cannot be deleted stay in
-// DIR.tmp and are not an error.
+// removeDir removes the directory of a workspace, DIR/WORKSPACE, where DIR is the directory of the store, with its
+// content: it moves the directory into a scratch directory in DIR.tmp and deletes it there. Other processes see either
+// the whole directory or none. removeDir takes no lock of the state. It returns an error if the directory does not
+// exist, if it cannot be moved, or if the scratch directory cannot be created; the workspace is unchanged then. Files
+// that cannot be deleted after the move stay in DIR.tmp and are not an error. removeDir does not wait for the disk, so
+// a crash of the machine may undo the removal. It waits, without a time limit, while another process cleans DIR.tmp;
+// see createScratch.
 func (f *LocalStore) removeDir(workspace string) error {
 	scratch, remove, err := f.createScratch()
 	if err != nil {
@@ -59,13 +67,15 @@ func (f *LocalStore) removeDir(workspace string) error {
 	return nil
 }
 
-// createScratch creates a new scratch directory in DIR.tmp, on the same file system as the workspaces. The caller must
-// call remove, which removes the scratch directory. createScratch returns an error, and a nil remove, if DIR.tmp or the
-// scratch directory cannot be created or locked.
+// createScratch creates a new scratch directory in DIR.tmp, where DIR is the directory of the store, and returns its
+// path DIR.tmp/RANDOM. It is on the same file system as the workspaces. createScratch also creates DIR.tmp and its
+// missing parents. The caller must call remove, which removes the scratch directory, if it still exists, releases the
+// lock of DIR.tmp, and ignores errors. createScratch returns an error, and a nil remove, if DIR.tmp or the scratch
+// directory cannot be created, or if DIR.tmp cannot be opened or locked.
 //
 // A process that uses a scratch directory holds a shared lock of DIR.tmp. While no process holds it, createScratch
-// removes the scratch directories that killed processes left there. createScratch waits for another process that does
-// so at the moment.
+// removes the scratch directories that killed processes left there, and ignores errors of that removal. createScratch
+// waits, without a time limit, for another process that does so at the moment.
 func (f *LocalStore) createScratch() (scratch string, remove func(), err error) {
 	parent := f.dir + ".tmp"
 	if err := os.MkdirAll(parent, 0o700); err != nil {
@@ -95,8 +105,10 @@ func (f *LocalStore) createScratch() (scratch string, remove func(), err error) 
 }
 
 // createDir creates a directory and its missing parents, mode 0700. An existing directory or file at the path is not an
-// error. It returns the directories that got a new entry, which the caller has to sync; there are none if the directory
-// exists already. It returns an error if a directory cannot be created; some of the parents may have been created then.
+// error. It returns the parent of each directory that it created, because these parents got a new entry and the caller
+// has to sync them; the outermost is first. The result is nil if the path exists already. createDir returns nil and an
+// error if a directory cannot be created, for example because a parent is a file; some of the parents may have been
+// created then.
 func createDir(dir string) (changed []string, err error) {
 	err = os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,7 +126,8 @@ func createDir(dir string) (changed []string, err error) {
 	return append(changed, filepath.Dir(dir)), nil
 }
 
-// removeFile removes a file. A file that does not exist is not an error; any other error of the removal is returned.
+// removeFile removes a file, or an empty directory. It returns nil if the path does not exist, and any other error of
+// os.Remove.
 func removeFile(path string) error {
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

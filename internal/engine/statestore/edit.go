@@ -11,21 +11,27 @@ import (
 	"service-adapter/internal/value"
 )
 
-// revision identifies a version of a state. OpenTofu raises the serial with every change. Two states with different
-// lineages do not belong to the same workspace.
+// A revision identifies a version of a state by its lineage and its serial. The lineage is a random id that OpenTofu
+// chooses when it creates the state; two states with different lineages do not belong to the same workspace. OpenTofu
+// raises the serial with every change. The lineage is "" in the empty state that OpenTofu prints for a workspace
+// without a stored state.
 type revision struct {
 	Lineage string `json:"lineage"`
 	Serial  uint64 `json:"serial"`
 }
 
-// content is the revision of a state with its outputs and resources, in a form that reflect.DeepEqual can compare.
+// A content is the part of a state that is compared with another state: its revision, outputs and resources, decoded
+// from JSON into a form that reflect.DeepEqual can compare. Outputs or resources that the state lacks are nil.
 type content struct {
 	revision
 	Outputs   any `json:"outputs"`
 	Resources any `json:"resources"`
 }
 
-// contentOf decodes the text of a state. It returns an error if the text is not JSON of this form.
+// contentOf decodes the text of an unencrypted state. A missing key yields the zero value, so null and any JSON object
+// without the keys of a state yield a zero content and no error. contentOf returns a zero content and an error if the
+// text is any other JSON value, is not valid JSON, or is followed by more data, or if the lineage is not a string or
+// the serial is not an integer from 0 to 2⁶⁴-1.
 func contentOf(text []byte) (content, error) {
 	var decoded content
 	if err := value.Decode(text, &decoded); err != nil {
@@ -35,11 +41,16 @@ func contentOf(text []byte) (content, error) {
 	return decoded, nil
 }
 
-// Superseded reports whether an unsaved state must not replace the stored one, because the stored state is not the
-// predecessor of the unsaved one. That is so if the stored state has a higher serial, the same serial with other
-// resources, another lineage, or the nonce of another reservation. An empty stored text means that the backend has no
-// state, and yields false. The states are those that Parse returns for the texts; a nil state has no nonce to compare.
-// Superseded returns an error if a text is not a state.
+// Superseded reports whether unsaved, the text of a state that a run could not store, must not replace stored, the text
+// of the stored state, because the stored state is not the predecessor of the unsaved one. That is so if the stored
+// state has another lineage, a higher serial, the same serial with other resources, or the nonce of another
+// reservation. Outputs are not compared. Both texts are unencrypted.
+//
+// A stored text that is empty or white space means that the backend has no state, and yields false without reading the
+// unsaved text. unsavedState and storedState are the results of Parse for the two texts. The nonces are compared only
+// if both are not nil and the stored one has a nonce; an unsaved state without a nonce then counts as one of another
+// reservation. Superseded returns false and an error if the unsaved text is empty, or if one of the texts is neither a
+// JSON object nor null, or has a lineage or serial of another type.
 func Superseded(unsaved, stored []byte, unsavedState, storedState *State) (bool, error) {
 	if len(bytes.TrimSpace(stored)) == 0 {
 		return false, nil
@@ -56,15 +67,17 @@ func Superseded(unsaved, stored []byte, unsavedState, storedState *State) (bool,
 		theirs.Serial == ours.Serial && !reflect.DeepEqual(ours.Resources, theirs.Resources), nil
 }
 
-// IsStored reports whether the output of "state pull" is a stored state. If no state is stored, OpenTofu prints an
-// empty state without a lineage. A text that is not JSON, also an empty one, counts as a stored state.
+// IsStored reports whether the output of "tofu state pull" is a stored state. It is false for a JSON object without a
+// lineage, or with an empty lineage, because OpenTofu prints such an empty state if no state is stored. It is true for
+// a text that cannot be decoded, such as an empty text and a text that is not JSON.
 func IsStored(text []byte) bool {
 	var pulled revision
 	return json.Unmarshal(text, &pulled) != nil || pulled.Lineage != ""
 }
 
-// Changed reports whether the serial or the lineage of a state changed. If a text is not JSON, it reports whether the
-// texts differ.
+// Changed reports whether the serial or the lineage of a state differs between the texts before and now. Both are
+// unencrypted. It does not compare resources or outputs. If one of the texts cannot be decoded, for example because it
+// is empty or not JSON, Changed reports whether the texts differ in any byte; two empty texts are equal.
 func Changed(before, now []byte) bool {
 	var old, current revision
 	if json.Unmarshal(before, &old) != nil || json.Unmarshal(now, &current) != nil {
@@ -73,9 +86,9 @@ func Changed(before, now []byte) bool {
 	return current != old
 }
 
-// SameContent reports whether two states have the same lineage, outputs and resources. It ignores the serial, which
-// OpenTofu raises when it stores a state in another backend, and the layout of the texts. Neither may be nil. It
-// returns false if a text is not a state.
+// SameContent reports whether two states have the same lineage, outputs and resources. It decodes only the field Text
+// of each. It ignores the serial, which OpenTofu raises when it stores a state in another backend, and the layout of
+// the texts. It returns false if a text is empty or is not a state in JSON. Neither a nor b may be nil.
 func SameContent(a, b *State) bool {
 	one, err := contentOf(a.Text)
 	other, otherErr := contentOf(b.Text)
@@ -83,9 +96,11 @@ func SameContent(a, b *State) bool {
 	return err == nil && otherErr == nil && reflect.DeepEqual(one, other)
 }
 
-// edit decodes the text of a state, lets change modify its keys, and returns the new text. It returns an error if the
-// text is not a JSON object, and the errors of change. The values of all other keys keep their exact text: OpenTofu
-// compares texts when it decides whether to raise the serial, and would raise it once more if a nested key moved.
+// edit decodes the text of an unencrypted state, lets change modify the keys of the JSON object, and returns the new
+// text as compact JSON with sorted keys. The values that change does not replace keep the order of their nested keys
+// and the digits of their numbers: OpenTofu compares texts when it decides whether to raise the serial, and would raise
+// it once more if a nested key moved. edit returns an error that starts with "reading state: " if the text is not a
+// JSON object, and wraps any error of change likewise. For the text null, change is called with a nil map.
 func edit(text []byte, change func(state map[string]json.RawMessage) error) ([]byte, error) {
 	var state map[string]json.RawMessage
 	err := json.Unmarshal(text, &state)
@@ -98,8 +113,9 @@ func edit(text []byte, change func(state map[string]json.RawMessage) error) ([]b
 	return json.Marshal(state)
 }
 
-// NextSerial returns the text of a state with a serial that is higher by one. It returns an error if the text is not a
-// state with a serial.
+// NextSerial returns the text of an unencrypted state with a serial that is higher by one and with all other content
+// unchanged. The result is compact JSON, with the top-level keys in sorted order. NextSerial returns an error if the
+// text is not a JSON object, or if its serial is missing or is not an integer of at least 0.
 func NextSerial(text []byte) ([]byte, error) {
 	return edit(text, func(state map[string]json.RawMessage) error {
 		serial, err := strconv.ParseUint(string(state["serial"]), 10, 64)
@@ -111,8 +127,10 @@ func NextSerial(text []byte) ([]byte, error) {
 	})
 }
 
-// WithoutContent returns the text of a state without resources, outputs and check results, with the lineage and the
-// serial unchanged. It returns an error if the text is not a JSON object.
+// WithoutContent returns the text of an unencrypted state with an empty list of resources, no outputs and no check
+// results. All other keys, among them the lineage and the serial, are unchanged. The result is compact JSON, with the
+// top-level keys in sorted order. WithoutContent returns an error if the text is not a JSON object. The text must not
+// be null.
 func WithoutContent(text []byte) ([]byte, error) {
 	return edit(text, func(state map[string]json.RawMessage) error {
 		delete(state, "check_results")
@@ -121,10 +139,14 @@ func WithoutContent(text []byte) ([]byte, error) {
 	})
 }
 
-// WithRecord returns the text of a state in which the guard holds another record. The serial and the nonce do not
-// change. The mark of a complete apply and the output with the applied record stay, so the caller must not treat the
-// new record as applied. It returns an error if the text is not a state or its guard is missing or has an unexpected
-// form.
+// WithRecord returns the text of an unencrypted state in which the guard holds another record. The guard is the
+// resource terraform_data._binding, which the adapter adds to every template to reserve the workspace and to hold the
+// adapter's record. The record is stored as a string and not checked. The serial and the nonce do not change. The mark
+// of a complete apply and the output with the applied record also stay, and still describe the old record; the caller
+// must therefore not treat the new record as applied.
+//
+// WithRecord returns an error if the text is not a JSON object, if it has no list of resources or no guard in it, or if
+// the guard does not have exactly one instance with an input and an output.
 func WithRecord(text, record []byte) ([]byte, error) {
 	return edit(text, func(state map[string]json.RawMessage) error {
 		var resources []json.RawMessage
@@ -145,9 +167,10 @@ func WithRecord(text, record []byte) ([]byte, error) {
 	})
 }
 
-// replaceRecord changes a guard that was decoded from a state: it sets the record in its input and its output. It
-// returns an error if the guard does not have exactly one instance with an input and an output; the guard may then be
-// changed in part.
+// replaceRecord changes guard, the decoded JSON object of the guard in the resources of a state: it sets the record as
+// a string in the attributes input and output of the guard's instance. It returns an error if the guard does not have
+// exactly one instance, or if the "value" of its input or output is not an object; in the latter case the input may
+// have been changed.
 func replaceRecord(guard map[string]any, record []byte) error {
 	unexpected := errors.New("its guard has an unexpected form")
 	instances := value.Mappings(guard["instances"])
@@ -180,10 +203,15 @@ const reservation = `{"version":4,"terraform_version":%s,"serial":%s,"lineage":%
 // OpenTofu.
 const guardInput = `{"value":{"record":%s,"tofu":%s},"type":["object",{"record":"string","tofu":"string"}]}`
 
-// Reservation returns a state that contains only the guard with the record, as OpenTofu would store it after an apply
-// of the guard. It has the lineage of the empty state that it replaces, and the next serial. If empty is nil, the
-// backend has no state, and the lineage is new. The version is that of OpenTofu, and the nonce identifies the
-// reservation. Reservation returns an error if the empty state is not JSON.
+// Reservation returns the text of an unencrypted state that contains only the guard with the record, as OpenTofu would
+// store it after an apply of the guard alone. Storing it reserves the workspace. The parameter empty is the text of the
+// stored state that it replaces, which must have no resources and outputs. The result has the next serial and the
+// lineage of that state, or a new lineage if that state has no key "lineage". If empty has no bytes, the backend has no
+// state, and the result has a new lineage and the serial 1.
+//
+// The version is that of OpenTofu, such as "1.10.6". The nonce identifies the reservation; it and the record are stored
+// as strings and not checked. Reservation returns nil and an error if the text empty is neither a JSON object nor null,
+// or has a lineage or serial of another type.
 func Reservation(empty []byte, version string, record []byte, nonce string) ([]byte, error) {
 	before := revision{Lineage: NewID()}
 	if len(empty) > 0 {
@@ -198,7 +226,9 @@ func Reservation(empty []byte, version string, record []byte, nonce string) ([]b
 		nil
 }
 
-// formatJSON formats a text like fmt.Appendf, with each value encoded as JSON. It overwrites the elements of values.
+// formatJSON formats a text like fmt.Appendf, with each value encoded as JSON. The verbs in the text must be %s, or
+// %[n]s for the n-th value. formatJSON overwrites the elements of values with their encodings. A value that cannot be
+// encoded as JSON is formatted as an empty text.
 func formatJSON(text string, values ...any) []byte {
 	for n := range values {
 		values[n], _ = json.Marshal(values[n]) // strings, numbers and valid JSON are always encoded without an error

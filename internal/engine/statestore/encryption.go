@@ -18,10 +18,12 @@ import (
 // keySize is the length in bytes of a key of AES-256.
 const keySize = 32
 
-// Encryption is the configuration of the state encryption. With it, OpenTofu and this package encrypt every state that
-// they store with AES-GCM. A stored state that is not encrypted, or is encrypted with another key than those listed
-// here, is rejected and never overwritten. It needs OpenTofu 1.10 or newer and a POSIX shell. A nil *Encryption means
-// that states are not encrypted.
+// Encryption is the configuration of the state encryption: the current key, older keys, and whether states that are not
+// encrypted may be read. With it, OpenTofu encrypts each state that it stores with AES-GCM and the current key, and the
+// method Seal does the same; a Store stores the bytes that it gets. OpenTofu and the method Open reject a stored state
+// that is encrypted with a key that is not listed here and, unless AcceptUnencrypted is set, an unencrypted one.
+// OpenTofu does not overwrite a state that it rejects. State encryption needs OpenTofu 1.10 or newer and a POSIX shell.
+// A nil *Encryption means that states are not encrypted. The zero value has no key and is not valid.
 type Encryption struct {
 	// Key is the current key of 32 random bytes. All states are stored with it.
 	Key []byte
@@ -32,8 +34,9 @@ type Encryption struct {
 	AcceptUnencrypted bool
 }
 
-// Check returns an error if a key has another length than 32 bytes. The error does not contain the key. Nil passes the
-// check.
+// Check returns an error if the current key or one of the old keys does not have exactly 32 bytes. A missing current
+// key is such an error. The error contains the length of the key but not the key. Check returns nil for a nil receiver,
+// which means that states are not encrypted.
 func (c *Encryption) Check() error {
 	if c == nil {
 		return nil
@@ -46,7 +49,8 @@ func (c *Encryption) Check() error {
 	return nil
 }
 
-// keys returns all keys, the current one first. The receiver must not be nil.
+// keys returns all keys in a new slice: the current key first, then the old keys in their order. The receiver must not
+// be nil.
 func (c *Encryption) keys() [][]byte { return append([][]byte{c.Key}, c.OldKeys...) }
 
 // KeyID returns the id that names a key in the metadata of a state: 16 hexadecimal digits of a digest. A random key
@@ -63,11 +67,14 @@ const AskedSuffix = ".asked"
 // shell is the program that runs the key script.
 const shell = "/bin/sh"
 
-// Configuration returns the value of the environment variable TF_ENCRYPTION for runs of OpenTofu. The file is the path
-// of the key script (see KeyScript); the value contains no key. With AcceptUnencrypted, OpenTofu also reads states that
-// are not encrypted. OpenTofu runs the script one to three times per run. It does so through the shell, because the
-// file system of a scratch directory may be mounted noexec. The receiver must not be nil. An error means that the path
-// cannot be encoded, which does not happen.
+// Configuration returns the value of the environment variable TF_ENCRYPTION for runs of OpenTofu, in HCL. The parameter
+// file is the absolute path of the key script, which the caller writes with the content of KeyScript; Configuration
+// does not access the file. The value contains this path but no key. With AcceptUnencrypted, OpenTofu also reads states
+// that are not encrypted, and otherwise it rejects them.
+//
+// OpenTofu runs the script one to three times per run. It does so through /bin/sh, because the file system of a scratch
+// directory may be mounted noexec. The receiver must not be nil. An error means that the path cannot be encoded as
+// JSON, which does not happen.
 func (c *Encryption) Configuration(file string) (string, error) {
 	command, err := json.Marshal([]string{shell, file})
 	if err != nil {
@@ -135,9 +142,12 @@ esac
 echo '{"keys":{"encryption_key":"%s"'"$decryption"'},"meta":{"external_data":{"id":"%s"}}}'
 `
 
-// KeyScript returns the key script that Configuration refers to. It contains all keys in clear text, so the caller must
-// store it in a file that only this user can read. Each run of the script for an encrypted state writes the file of
-// AskedSuffix next to that file. The receiver must not be nil.
+// KeyScript returns the text of the key script to which Configuration refers: a POSIX shell script through which
+// OpenTofu requests the keys of states. It contains all keys, encoded in base64 and not encrypted, so the caller must
+// store it in a file that only this user can read. When OpenTofu reads an encrypted state, the script writes the id of
+// that state's key to the file whose path is the script's path with AskedSuffix appended. It fails if the state names a
+// key that is not among those of the receiver, if the metadata of the state does not have the form that the script
+// writes, or if the id cannot be written. The receiver must not be nil.
 func (c *Encryption) KeyScript() []byte {
 	var rules strings.Builder
 	for _, key := range c.keys() {
@@ -154,7 +164,9 @@ const (
 	sealedVersion = "v0"
 )
 
-// sealedState is an encrypted state in OpenTofu's format, with the fields in OpenTofu's order.
+// A sealedState is an encrypted state as OpenTofu stores it in JSON, with the fields in OpenTofu's order: the serial
+// and the lineage in clear text, the metadata that identifies the key, the encrypted data, and the version of the
+// format.
 type sealedState struct {
 	Serial  int               `json:"serial"`
 	Lineage string            `json:"lineage"`
@@ -163,19 +175,24 @@ type sealedState struct {
 	Version string            `json:"encryption_version"`
 }
 
-// decode decodes a state in clear text into the receiver. It returns false if the text is not JSON, is an encrypted
-// state, or lacks the serial or the version of OpenTofu; the receiver is then partly filled.
+// decode decodes the text of an unencrypted state into the receiver, which must be zero. It reports whether that
+// succeeded. It returns false if the text is not exactly one JSON document, if a field has another type, if the state
+// is encrypted, or if it lacks the serial or the version of OpenTofu; the receiver may be partly filled then. It does
+// not check the version of the format.
 func (file *stateFormat) decode(text []byte) bool {
 	return value.Decode(text, file) == nil && file.Serial != nil && file.Tofu != "" && file.Encryption == ""
 }
 
-// Open reads a stored state that OpenTofu or Seal wrote. It returns the content, which is nil if the state has no
-// resources and outputs (see Parse), the text in clear, and the id of the key with which it is encrypted. The id of an
-// unencrypted state is "". Open accepts an unencrypted state only if the receiver is nil or AcceptUnencrypted is set.
+// Open reads a stored state that OpenTofu or Seal wrote. It returns the content, the unencrypted text, and the id of
+// the key with which the state is encrypted, in the form of KeyID. The content is nil if the state has no resources and
+// outputs, because such a workspace counts as missing. The id of an unencrypted state is "". Open accepts an
+// unencrypted state only if the receiver is nil or AcceptUnencrypted is set.
 //
-// The result ok is false if the state cannot be decrypted, or does not have exactly the form in which OpenTofu writes
-// states. The other results must not be used then. The caller should then let OpenTofu read the state, because it
-// accepts more forms and reports what is wrong with the state.
+// The result ok is false if the state is empty, if it is unencrypted and not accepted, if it cannot be decrypted with
+// the keys of the receiver (a nil receiver has none), if an encrypted state does not have exactly the form in which
+// OpenTofu writes it, or if the text is not a state of version 4 with a serial and a version of OpenTofu. The other
+// results must not be used then. The caller should then let OpenTofu read the state, because OpenTofu accepts more
+// forms and reports the reason of a failure.
 func (c *Encryption) Open(stored []byte) (state *State, text []byte, id string, ok bool) {
 	var file stateFormat
 	plain := (c == nil || c.AcceptUnencrypted) && file.decode(stored)
@@ -188,9 +205,11 @@ func (c *Encryption) Open(stored []byte) (state *State, text []byte, id string, 
 	return state, text, id, err == nil
 }
 
-// decrypt decrypts a stored state and decodes it into the file. It returns the text in clear and the id of the key. The
-// result ok is false if the receiver is nil, the key is not among its keys, the data is not authentic, or the state
-// does not have OpenTofu's form.
+// decrypt decrypts a stored state and decodes the result into file, which it clears first. It returns the unencrypted
+// text and the id of the key, in the form of KeyID. The result ok is false, and the other results and file must not be
+// used, if the receiver is nil, the stored state is not encrypted or does not have exactly OpenTofu's form, its key is
+// not among those of the receiver, or the data is not authentic. It is also false if the decrypted text is not a state,
+// or has another serial or lineage than the unencrypted part of the stored state.
 func (c *Encryption) decrypt(stored []byte, file *stateFormat) (text []byte, id string, ok bool) {
 	var sealed sealedState
 	if c == nil || json.Unmarshal(stored, &sealed) != nil || sealed.Version != sealedVersion {
@@ -212,9 +231,10 @@ func (c *Encryption) decrypt(stored []byte, file *stateFormat) (text []byte, id 
 	return text, id, file.decode(text) && *file.Serial == sealed.Serial && file.Lineage == sealed.Lineage
 }
 
-// Seal encrypts a state with the current key, in the form in which OpenTofu stores it. With a nil receiver it returns
-// the text unchanged and unchecked. Otherwise it returns an error if the text is not an unencrypted state with a serial
-// and a version of OpenTofu, or if AES does not support the length of the current key.
+// Seal encrypts text, an unencrypted state, with the current key, in the form in which OpenTofu stores it; each call
+// returns another ciphertext. With a nil receiver it returns the text unchanged and unchecked. Otherwise it returns nil
+// and an error if the text is not an unencrypted state with a serial and a version of OpenTofu, or if AES does not
+// support the length of the current key.
 func (c *Encryption) Seal(text []byte) ([]byte, error) {
 	if c == nil {
 		return text, nil
@@ -253,13 +273,16 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// metadataOf returns the metadata that OpenTofu stores with a state to identify its key.
+// metadataOf returns the metadata that OpenTofu stores with an encrypted state to identify its key, as JSON:
+// {"external_data":{"id":"…"}} with the id of KeyID.
 func metadataOf(key []byte) []byte {
 	return []byte(`{"external_data":{"id":"` + KeyID(key) + `"}}`)
 }
 
-// keyOf returns the key that the metadata of a state names, and its id. The key is nil if the metadata names a key that
-// is not among those of the receiver, or has another form; the id is "" then. The receiver must not be nil.
+// keyOf returns the key that the metadata of an encrypted state names, and its id. The metadata maps OpenTofu's name of
+// the key provider, "key_provider.external.adapter", to the JSON that metadataOf returns. The key is nil and the id is
+// "" if the metadata names a key that is not among those of the receiver, names another or an additional provider, or
+// has another form. The receiver must not be nil.
 func (c *Encryption) keyOf(meta map[string][]byte) (key []byte, id string) {
 	for _, key := range c.keys() {
 		if len(meta) == 1 && bytes.Equal(meta[keyProviderName], metadataOf(key)) {

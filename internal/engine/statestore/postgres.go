@@ -22,7 +22,8 @@ import (
 // nowhere is the path of a file that cannot exist. It keeps the driver from reading files of the home directory.
 const nowhere = "/dev/null/none"
 
-// postgres is the store of OpenTofu's backend pg: a table with one row per state.
+// postgres is the Store of OpenTofu's backend pg: a table with one row per state, whose columns are the id, the name of
+// the workspace and the data, which is the text of the state. Postgres creates one; the zero value is not usable.
 //
 // OpenTofu's lock of a state is an advisory lock on the id of its row. OpenTofu's lock belongs to a session, and the
 // locks that this store takes belong to a transaction; both exclude each other. To create a workspace, OpenTofu also
@@ -38,13 +39,16 @@ type postgres struct {
 }
 
 // Postgres returns the store of OpenTofu's backend pg. The configuration contains the settings of that backend under
-// OpenTofu's names. The store connects when its methods are called and keeps idle connections for a second. It never
-// creates the schema or the table; without them its methods return ErrUnprepared.
+// OpenTofu's names: conn_str, which is required, and optionally schema_name, table_name, index_name,
+// skip_schema_creation, skip_table_creation and skip_index_creation. The last four have no effect. Postgres itself does
+// not connect; the store connects when its methods are called and keeps idle connections for a second. It never creates
+// the schema or the table; without them the errors of the methods of Store wrap ErrUnprepared.
 //
 // The store must use the same database as OpenTofu, which the adapter runs without PostgreSQL's environment variables
-// and with an empty home directory. The error is ErrUnsupported if that is not certain: if this process has such
-// variables, if the connection string, the schema or the table is empty or not a string, if a setting is unknown, or if
-// the connection depends on the user or the working directory of the process. Errors never contain the password.
+// and with an empty home directory. The error is ErrUnsupported, and the store nil, if that is not certain: if this
+// process has such variables, if the connection string is missing or invalid, if the connection string, the schema or
+// the table is empty or not a string, if a setting is unknown, or if the connection depends on the user or the working
+// directory of the process. Postgres returns no other error.
 func Postgres(config map[string]any) (Store, error) {
 	connString, schema, tableName := "", "terraform_remote_state", "states" // OpenTofu's defaults
 	settings := map[string]*string{"conn_str": &connString, "schema_name": &schema, "table_name": &tableName}
@@ -98,9 +102,12 @@ func Postgres(config map[string]any) (Store, error) {
 	}, nil
 }
 
-// connectionConfig parses the connection string of OpenTofu's backend pg. The error is ErrUnsupported if the string is
-// empty or invalid, or if the driver might connect differently in this process than in OpenTofu's. It is not the
-// driver's error, which may contain the password; OpenTofu reports an invalid string without it.
+// connectionConfig parses the connection string of OpenTofu's backend pg, a URL or a list of key=value pairs, into the
+// driver's configuration. It changes the configuration so that the driver reads no password file and no certificate
+// from the user's home directory. The error is ErrUnsupported, with a zero configuration, if the string is empty or
+// invalid, if this process has environment variables of the driver, or if the driver might connect differently in this
+// process than in OpenTofu's. It is not the driver's error, which may contain the password; OpenTofu reports an invalid
+// string without it.
 func connectionConfig(connString string) (pq.Config, error) {
 	if environmentAffectsDriver() {
 		return pq.Config{}, ErrUnsupported
@@ -128,8 +135,10 @@ func environmentAffectsDriver() bool {
 	})
 }
 
-// dependsOnProcess reports whether a configuration yields different connections in different processes: because of
-// $USER or of a relative path. It returns true if the user of this process cannot be determined.
+// dependsOnProcess reports whether a configuration yields different connections in different processes. That is so if
+// the database user equals $USER, from which the driver takes the default, but not the user of this process, or if the
+// path of the password file, a certificate or a key is relative. Paths are not checked if the certificates are inline
+// in the connection string. dependsOnProcess returns true if the user of this process cannot be determined.
 func dependsOnProcess(config pq.Config) bool {
 	// Without a user in the connection string the driver uses $USER, which OpenTofu's processes do not have, and
 	// without $USER the user of the process.
@@ -144,9 +153,10 @@ func dependsOnProcess(config pq.Config) bool {
 	})
 }
 
-// Read returns the data of the row, or nil if there is no row. The error is ErrIncomplete if the row has no data,
-// because OpenTofu writes a state in every row that it creates. It wraps ErrUnprepared if the table does not exist, and
-// is another error if the name is not valid, or the query fails or does not end before ctx. Read takes no lock.
+// Read returns the data of the row of a workspace, or nil and no error if the workspace has no row. The error wraps
+// ErrIncomplete if the row has no data, because OpenTofu writes a state in every row that it creates. It wraps
+// ErrUnprepared if the schema or the table does not exist. It is another error if the name is not valid, the database
+// cannot be reached, the query fails, or the context ends before the result. Read takes no lock.
 func (p *postgres) Read(ctx context.Context, workspace string) ([]byte, error) {
 	if err := checkName(workspace); err != nil {
 		return nil, err
@@ -163,18 +173,20 @@ func (p *postgres) Read(ctx context.Context, workspace string) ([]byte, error) {
 	return text, nil
 }
 
-// ReadAll reads the rows of several workspaces with one query and returns the states by workspace. Workspaces without a
-// row and those for which Read returns ErrIncomplete are absent from the result. After an error the result is nil.
-// Unlike Read, ReadAll does not check the names, and its error does not wrap ErrUnprepared if the table does not exist.
+// ReadAll reads the rows of several workspaces with one query and returns the states by the name of the workspace.
+// Workspaces without a row, and those whose row has no data, are absent from the result; an empty map means that none
+// has a state. ReadAll returns nil and an error if the database cannot be reached, the query fails, or the context ends
+// before the result. Unlike Read, ReadAll does not check the names, and its error does not wrap ErrUnprepared if the
+// table does not exist.
 func (p *postgres) ReadAll(ctx context.Context, workspaces []string) (map[string][]byte, error) {
 	rows, err := p.readRows(ctx, workspaces)
 	maps.DeleteFunc(rows, func(_ string, text []byte) bool { return len(text) == 0 })
 	return rows, err
 }
 
-// readRows reads the rows of workspaces with one query and returns their data by workspace. The data of a row with NULL
-// is empty. Workspaces without a row are absent from the result. It returns the error of the query, or of the context
-// if that ends first.
+// readRows reads the rows of workspaces with one query and returns their data by the name of the workspace. The data of
+// a row with NULL is empty. Workspaces without a row are absent from the result, which is an empty map if no workspace
+// has one. readRows returns nil and the error of the connection or the query, or of the context if that ends first.
 func (p *postgres) readRows(ctx context.Context, workspaces []string) (map[string][]byte, error) {
 	return ctxio.Await(ctx, func() (map[string][]byte, error) {
 		texts := map[string][]byte{}
@@ -192,8 +204,9 @@ func (p *postgres) readRows(ctx context.Context, workspaces []string) (map[strin
 	})
 }
 
-// List returns the names of all rows except "default", sorted. The result is nil if there are none. The error wraps
-// ErrUnprepared if the table does not exist, and is another error if the query fails or does not end before ctx.
+// List returns the names of all rows except "default", sorted by the database. The result is nil if there are none. The
+// error wraps ErrUnprepared if the schema or the table does not exist, and is another error if the database cannot be
+// reached, the query fails, or the context ends before the result. The result is nil with an error.
 func (p *postgres) List(ctx context.Context) ([]string, error) {
 	names, err := ctxio.Await(ctx, func() (names []string, err error) {
 		err = p.each(ctx, func(rows *sql.Rows) error {
@@ -210,8 +223,9 @@ func (p *postgres) List(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// each runs a query with these arguments and calls scan for every row of the result. It returns the first error of the
-// query or of scan.
+// each runs a query with these arguments and calls scan for every row of the result; scan reads the columns of the
+// current row with rows.Scan. It stops at the first error of the connection, the query, the context or scan, and
+// returns it. A result without rows is not an error.
 func (p *postgres) each(ctx context.Context, scan func(*sql.Rows) error, query string, arguments ...any) error {
 	rows, err := p.db.QueryContext(ctx, query, arguments...)
 	if err != nil {
@@ -226,9 +240,14 @@ func (p *postgres) each(ctx context.Context, scan func(*sql.Rows) error, query s
 	return rows.Err()
 }
 
-// Locks returns the rows whose advisory lock any session holds, sorted by workspace, with the user and the address of
-// the session. A session on a socket of the server's host has no address. The error wraps ErrUnprepared if the table
-// does not exist; any other error means that the database cannot be queried before ctx ends.
+// Locks returns a Lock for each row whose advisory lock any session holds, sorted by workspace, also for "default". Who
+// is the database user of the session, with @ and the address of its client if it has one; a session on a socket of the
+// server's host has no address. Operation is empty, and Since is the time at which the session connected. If this user
+// may not inspect the session of another user, Who contains no address and Since is zero. If the session has ended
+// meanwhile, Who is "" and Since is zero.
+//
+// The result is nil if no lock is held. The error wraps ErrUnprepared if the schema or the table does not exist; any
+// other error means that the database cannot be queried before ctx ends. The result must not be used with an error.
 func (p *postgres) Locks(ctx context.Context) ([]Lock, error) {
 	return ctxio.Await(ctx, func() (locks []Lock, err error) {
 		err = p.each(ctx, func(rows *sql.Rows) error {
@@ -247,8 +266,14 @@ func (p *postgres) Locks(ctx context.Context) ([]Lock, error) {
 	})
 }
 
-// Replace inserts a row if before is empty, and otherwise updates the row if its data equals before. The error is
-// ErrChanged if the row to insert exists or there is no row to update. See Store.Replace for the other errors.
+// Replace stores the state next: it inserts the row of the workspace if before is empty, and otherwise updates the row
+// if its data equals before, byte for byte. The row is locked only for the duration of the statement.
+//
+// The error is ErrChanged if the row to insert exists, the row to update does not exist, or its data differs from
+// before. It is a *HeldError without fields if another run holds the lock of an existing row. It wraps ErrUnprepared if
+// the schema or the table does not exist. The state is unchanged after these errors, and if the name is not valid or
+// next is empty, which are also errors. After any other error of the connection, the statement or the context, the
+// state may have been stored.
 func (p *postgres) Replace(ctx context.Context, workspace string, before, next []byte) error {
 	if err := errors.Join(checkName(workspace), checkNext(next)); err != nil {
 		return err
@@ -263,8 +288,11 @@ func (p *postgres) Replace(ctx context.Context, workspace string, before, next [
 	return err
 }
 
-// SetAside changes the name of the row, whatever its data is. The error is ErrChanged if there is no row. It is also an
-// error if another row has the new name. See Store.SetAside for the other errors.
+// SetAside changes the name of the row from workspace to name, whatever its data is. The error is ErrChanged if the
+// workspace has no row, and a *HeldError without fields if another run holds its lock. It wraps ErrUnprepared if the
+// schema or the table does not exist. It is another error if one of the names is not valid, another row has the new
+// name, the statement fails, or the context ends before the result; in the last two cases the row may have been
+// renamed.
 func (p *postgres) SetAside(ctx context.Context, workspace, name string) error {
 	if err := errors.Join(checkName(workspace), checkName(name)); err != nil {
 		return err
@@ -273,8 +301,14 @@ func (p *postgres) SetAside(ctx context.Context, workspace, name string) error {
 	return err
 }
 
-// Delete deletes the row if its data equals before. It returns nil if before is empty and there is no row. See
-// Store.Delete for the errors.
+// Delete deletes the row of a workspace if its data equals before, byte for byte. An empty before stands for a missing
+// row: Delete then returns nil if the workspace has no row, and never deletes a row.
+//
+// The error is ErrChanged if the data differs from before, if before is empty and the workspace has a row, even one
+// without data, or if before is not empty and the workspace has no row. It is a *HeldError without fields if another
+// run holds the lock of the row. It wraps ErrUnprepared if the schema or the table does not exist, and is another error
+// if the name is not valid. After an error of the connection or the statement, or if the context ends before the
+// result, the row may have been deleted.
 func (p *postgres) Delete(ctx context.Context, workspace string, before []byte) error {
 	if err := checkName(workspace); err != nil {
 		return err
@@ -286,12 +320,14 @@ func (p *postgres) Delete(ctx context.Context, workspace string, before []byte) 
 	return err
 }
 
-// change runs one of the statements that insert, update or delete the row of a workspace. The parameter doing is the
-// verb for errors, and the states are the further arguments of the statement. The error is ErrChanged if the statement
-// does not find the expected row, and a *HeldError if another run holds the row's lock. It wraps ErrUnprepared if the
-// table does not exist, and is any other error if the statement fails or does not end before ctx; the row may have been
-// changed then. noRow reports that ErrChanged was returned because the statement returned no row: there is none to
-// change, or the row to insert exists.
+// change runs statement, one of those in p that insert, update, rename or delete the row of a workspace. The name of
+// the workspace is the statement's first argument, and the states are its further arguments: the expected and the new
+// data, or the new name. The parameter doing is the verb for errors, such as "deleting".
+//
+// The error is ErrChanged if the statement does not find the expected row, and a *HeldError without fields if another
+// run holds the row's lock. It wraps ErrUnprepared if the schema or the table does not exist, and is any other error if
+// the statement fails or does not end before ctx; the row may have been changed then. noRow is true only with
+// ErrChanged. It means that the statement returned no row: there is none to change, or the row to insert exists.
 //
 // The statement runs on a connection and not on the pool. The pool runs a statement again if the connection ends before
 // the result. If the first attempt has changed the row, the second one would find another row than expected and wrongly
@@ -325,8 +361,8 @@ func (p *postgres) change(
 	}
 }
 
-// unprepared adds ErrUnprepared to an error of the server about a missing table or schema. It returns any other error,
-// and nil, unchanged.
+// unprepared returns an error that wraps both ErrUnprepared and err if err is the server's error for a missing table or
+// schema. It returns any other error, and nil, unchanged.
 func unprepared(err error) error {
 	const undefinedTable, invalidSchema = "42P01", "3F000"
 	var failure *pq.Error

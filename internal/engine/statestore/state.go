@@ -25,8 +25,12 @@ const (
 	AppliedOutput = "_binding_applied"
 )
 
-// State is the content of a workspace's state. An apply is complete when OpenTofu has created or changed all resources
-// of the template. A nil field means that the state has none.
+// A State is the decoded content of the unencrypted state of one workspace, as Parse and Encryption.Open return it. It
+// contains the record, the nonce and the other information that the adapter stores through its own resources and
+// output, the outputs, and the addresses of the resources, together with the text of the state. An apply is complete
+// when OpenTofu has created or changed all resources of the template. A zero or empty field means that the state lacks
+// this information. A nil *State stands for a state without resources and outputs, which counts as missing; its methods
+// must not be called.
 type State struct {
 	// TofuVersion is the version of the OpenTofu that reserved the workspace or, since then, last applied to it. It is
 	// "" without a guard. Destroying and importing do not change it.
@@ -38,7 +42,8 @@ type State struct {
 	// Applied is the record of the last complete apply, nil if there was none. It differs from Record until an apply
 	// with a new record is complete.
 	Applied []byte
-	// Complete reports whether the last apply with Record was complete and no destroy began since.
+	// Complete reports whether the state contains the mark of a complete apply of Record. A destroy removes the mark
+	// before it destroys resources; a later apply of the same record that fails leaves it.
 	Complete bool
 	// Destroying reports whether an apply was complete once and a destroy, or Forget, began since. It stays true until
 	// the next complete apply.
@@ -60,7 +65,8 @@ type State struct {
 	Text []byte
 }
 
-// stateFormat is the part of OpenTofu's state format, version 4, that this package reads.
+// stateFormat is the part of OpenTofu's state format, version 4, that this package reads from the JSON of a state. Two
+// of its fields are set only if the state is encrypted. A missing key yields a zero field.
 type stateFormat struct {
 	Version int    `json:"version"`
 	Tofu    string `json:"terraform_version"`
@@ -75,7 +81,8 @@ type stateFormat struct {
 	Encryption string          `json:"encryption_version"`
 }
 
-// stateResource is a resource or data source of stateFormat, with its instances.
+// stateResource is a managed resource or a data source in the JSON of a state, with its instances. A resource without
+// instances counts as absent.
 type stateResource struct {
 	Module    string `json:"module"`
 	Mode      string `json:"mode"`
@@ -103,9 +110,10 @@ func (r stateResource) address() string {
 	return address
 }
 
-// Parse reads a state in OpenTofu's format, such as the output of "tofu state pull". It returns nil for an empty text
-// and for a state without resources and outputs, because such a workspace counts as missing. It returns an error if the
-// text is not JSON, is encrypted, or has another format version than 4.
+// Parse reads an unencrypted state in OpenTofu's format, such as the output of "tofu state pull". It returns nil and no
+// error for a text that is empty or white space, and for a state without resources and outputs, because such a
+// workspace counts as missing. It returns nil and an error if the text is not exactly one JSON document, if a field has
+// another type than in OpenTofu's format, if the state is encrypted, or if it has another format version than 4.
 func Parse(text []byte) (*State, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, nil
@@ -117,7 +125,10 @@ func Parse(text []byte) (*State, error) {
 	return file.state(text)
 }
 
-// state returns the content of the file, whose text becomes State.Text. See Parse for nil and the errors.
+// state returns the content of file, a decoded state, as a State whose field Text is the parameter text. The caller
+// passes the unencrypted text from which file was decoded. The result is nil, without an error, if the state has no
+// resources and no outputs; a data source, and a resource without instances, also count as resources here. state
+// returns nil and an error if the state is encrypted or has another format version than 4.
 func (file *stateFormat) state(text []byte) (*State, error) {
 	if file.Encrypted != nil {
 		return nil, errors.New("reading state: the state is encrypted; set state.encryption")
@@ -140,8 +151,10 @@ func (file *stateFormat) state(text []byte) (*State, error) {
 	return s, nil
 }
 
-// addResources sets the fields of the state that depend on its resources. Data sources and resources without instances
-// are ignored.
+// addResources sets the fields of the state that depend on its resources, which are all resources of the stored state.
+// These fields are TofuVersion, Record, Nonce, Complete, Destroying, Resources, Instances, Providers and
+// HasCompleteMark; they must be zero before. Applied must be set before, because Destroying depends on it. Data sources
+// and resources without instances are ignored.
 func (s *State) addResources(resources []stateResource) {
 	var mark string // the digest of a record, in the mark of a complete apply
 	for _, r := range resources {
@@ -173,15 +186,17 @@ func (s *State) addResources(resources []stateResource) {
 	s.Providers = slices.Compact(slices.Sorted(slices.Values(s.Providers)))
 }
 
-// valueOf returns the value of an attribute of a dynamic type, which a state stores as {"value": …, "type": …}. It
-// returns nil for an attribute of another form.
+// valueOf returns the value of an attribute of a dynamic type, which a state stores as the JSON object {"value": …,
+// "type": …}. The parameter is the decoded attribute. valueOf returns nil if it is not an object or has no key "value".
 func valueOf(dynamic any) any {
 	object, _ := dynamic.(map[string]any)
 	return object["value"]
 }
 
-// addProvider adds a provider to Providers. The address has the form module.x.provider["host/namespace/type"].alias.
-// The built-in provider and addresses of another form are ignored.
+// addProvider appends the provider of a resource to Providers as host/namespace/type, also if it is among them already.
+// The parameter is the provider's address in the state, such as provider["registry.opentofu.org/hashicorp/random"],
+// optionally with the prefix "module.x." and the suffix ".alias". The built-in provider terraform.io/builtin/terraform
+// and addresses of another form are ignored.
 func (s *State) addProvider(address string) {
 	_, rest, _ := strings.Cut(address, `provider["`)
 	name, _, _ := strings.Cut(rest, `"]`)
@@ -190,7 +205,9 @@ func (s *State) addProvider(address string) {
 	}
 }
 
-// instanceKey returns the end of the address of a resource instance: ["name"], [0], or "" for a resource without keys.
+// instanceKey returns the end of the address of a resource instance. The parameter is the decoded key of the instance
+// in the state: ["name"] is returned for the string name, [0] for the number 0, and "" for nil, the key of the only
+// instance of a resource without count and for_each.
 func instanceKey(key any) string {
 	switch key := key.(type) {
 	case nil:
@@ -202,16 +219,18 @@ func instanceKey(key any) string {
 	}
 }
 
-// SplitAddress splits the address of a resource outside of modules, "type.name", into its type and its name. It does
-// not check the form; the name of an address without a dot is "".
+// SplitAddress splits the address of a resource outside of modules, such as "random_string.name", into its type and its
+// name at the first dot. It does not check the form. It returns an address without a dot as the type, with an empty
+// name.
 func SplitAddress(address string) (kind, name string) {
 	kind, name, _ = strings.Cut(address, ".")
 	return kind, name
 }
 
 // Has reports whether the state contains a managed resource of this address other than the guard and the mark of a
-// complete apply. The address is that of a resource instance, of a resource with any instances, or of a module with any
-// resources.
+// complete apply, which the adapter adds. The address is that of a resource instance, such as random_string.name[0], of
+// a resource with at least one instance, such as random_string.name, or of a module that contains such a resource, such
+// as module.db. Has returns false for an empty address and for a data source. The receiver must not be nil.
 func (s *State) Has(address string) bool {
 	return slices.ContainsFunc(s.Instances, func(instance string) bool {
 		rest, matches := strings.CutPrefix(instance, address)
@@ -219,10 +238,12 @@ func (s *State) Has(address string) bool {
 	})
 }
 
-// SensitiveValues returns the values of the attributes of resources that the state marks as sensitive. Outputs are left
-// out: the adapter declares all of them sensitive, so the state cannot tell which of them the template protects. The
-// guard is left out because its whole record is marked although most of it is not secret. A value may be a list or an
-// object, and it is nil if the state has no value at a marked path. The result is nil if Text is not JSON.
+// SensitiveValues returns the values of the attributes of resources and data sources that the state marks as sensitive,
+// in the order of the state and with duplicates. Outputs are left out: the adapter declares all of them sensitive, so
+// the state does not show which of them the template protects. The guard, the resource that holds the adapter's record,
+// is left out because its whole record is marked although most of it is not secret. An element may be a list or an
+// object, and is nil if the state has no value at a marked path. The result is nil if the state marks no attributes, or
+// if Text is not a JSON object. The receiver must not be nil.
 func (s *State) SensitiveValues() []any {
 	file, err := value.DecodeObject(s.Text)
 	if err != nil {
@@ -243,15 +264,19 @@ func (s *State) SensitiveValues() []any {
 	return values
 }
 
-// isGuard reports whether a resource of a state is the guard.
+// isGuard reports whether a resource of a state is the guard, the resource terraform_data._binding outside of all
+// modules, in which the adapter stores its record. The parameter is the decoded JSON object of the resource.
 func isGuard(resource map[string]any) bool {
 	kind, name := SplitAddress(GuardAddress)
 	return resource["type"] == kind && resource["name"] == name && resource["module"] == nil
 }
 
-// valueAt returns the value at the end of a path in item, the attributes of a resource instance, or nil if the path
-// does not exist. Each step of a path is an object. Its "value" is the name of an attribute, or an object with the type
-// and the value of an index.
+// valueAt returns the value at the end of a path in item, the decoded attributes of a resource instance. An empty path
+// yields item itself, unwrapped like any other value. Values in the form {"value": …, "type": …} of a dynamic type are
+// unwrapped on the way and at the end. The result is nil if the path leads to a missing attribute or index, or to null.
+// path is an element of "sensitive_attributes" in a state. Each step is an object whose "value" is the name of an
+// attribute, or an object with the type and the value of an index, which is a string or an integer. A step without such
+// a value is skipped. item and path must be decoded with package value, so that integers are of the type int64.
 func valueAt(item any, path []map[string]any) any {
 	for _, step := range path {
 		key := step["value"]
@@ -273,8 +298,9 @@ func valueAt(item any, path []map[string]any) any {
 	return undynamic(item)
 }
 
-// undynamic returns the value in {"value": …, "type": …}, the form of a dynamic type, and any other item unchanged. A
-// map with further keys is not of this form.
+// undynamic unwraps the form that a state uses for a value of a dynamic type: for a map with exactly the keys "value"
+// and "type", whose type is not nil, it returns the value. It returns any other item unchanged, such as a map with
+// further keys, a scalar or nil.
 func undynamic(item any) any {
 	if dynamic, ok := item.(map[string]any); ok && len(dynamic) == 2 && dynamic["type"] != nil {
 		if inner, ok := dynamic["value"]; ok {

@@ -22,16 +22,22 @@ const (
 	newPrefix = ".new-"
 )
 
-// build builds the prepared directory dir of a template. It does so in a temporary directory, which it then renames. A
-// damaged dir is exchanged atomically for the new one, because the working directories of other runs link to its files.
-// Only one process builds at a time; the others wait until the context ends, and do nothing if dir is intact then.
-// build also removes the temporary directories of interrupted builds, and the prepared directories that have not been
-// used for maxUnused.
+// build builds the prepared directory of the template t for the OpenTofu and the providers of i. dir is its path, a
+// subdirectory of the directory of the cache. build works in a temporary directory next to dir and then renames it. A
+// damaged dir is exchanged for the new one in one step if the file system supports that, because the working
+// directories of other runs link to its files. Only one process builds at a time; build waits for another one, at most
+// until the context ends. It builds nothing, and returns nil, if dir is intact by then. Before it builds, build removes
+// the temporary directories of interrupted builds, and the prepared directories, also dir, that have not been used for
+// maxUnused.
 //
-// Errors in the template are diag.Errors, and a failure of "tofu init" is an *opentofu.Error. It is another error if
-// the context ends while build waits, if the OpenTofu has another version than the pak says, if a provider has an
+// Errors in the template, among them variables that are neither declared nor inputs, are diag.Errors, and a failure of
+// OpenTofu, also because the context ended, is an *opentofu.Error. It is another error if the context ends while build
+// waits or before OpenTofu is started, if the OpenTofu has another version than the pak says, if a provider has an
 // invalid name or version, if the sessions of the backend's database are shared (see checkSessions), or if a file
-// cannot be read or written. After an error dir is as before.
+// cannot be read, written or removed.
+//
+// An error before the rename leaves dir as it was, unless it has been removed because it was not used. After an error
+// of the rename, dir may be missing or new; see durable.Replace.
 func (c *Cache) build(ctx context.Context, i opentofu.Installation, dir string, t Template) (err error) {
 	parent := filepath.Dir(dir)
 	lock, err := filelock.Lock(ctx, filepath.Join(parent, buildLock), nil)
@@ -84,11 +90,15 @@ func (c *Cache) build(ctx context.Context, i opentofu.Installation, dir string, 
 	return durable.Replace(temp, dir)
 }
 
-// writeVariants writes the files of the variants into the new directory dir, creates the mirror of the providers in it,
-// and runs "tofu init" in the apply variant. The destroy variant links to the plugins and the lock file of the apply
-// variant. A file is either a text or an object to encode in JSON. lock is the locked file of the build, which runs of
-// OpenTofu inherit. The errors are those of initialise and opentofu.Installation.Mirror, and those of writing files;
-// after an error dir is incomplete.
+// writeVariants writes the files of the variants into the new directory dir, one subdirectory per variant, creates the
+// mirror of the providers of i in it, and runs "tofu init" in the apply variant. variants contains the files of each
+// variant by name; a file is either a text or an object to encode in JSON. The destroy variant links to the plugins and
+// the lock file of the apply variant. lock is the locked file of the build, which runs of OpenTofu inherit.
+//
+// The error is an *opentofu.Error if OpenTofu fails, also because ctx ended. It is another error if the backend's
+// database does not keep sessions, if the OpenTofu has another version than the pak says, if a provider has an invalid
+// name or version, if a file or a link cannot be written, or if ctx ended before OpenTofu was started. After an error
+// dir is incomplete and may contain the credentials of the backend.
 func (c *Cache) writeVariants(
 	ctx context.Context, i opentofu.Installation, dir string, variants map[Variant]object, lock *os.File,
 ) error {

@@ -21,7 +21,9 @@ import (
 	"service-adapter/internal/redact"
 )
 
-// Options configure a Cache. CacheDir, Backend, Runner and Logger are required.
+// Options configure a Cache: its directories, the backend for which it prepares templates, and the runner of "tofu
+// init". CacheDir, Backend, Runner and Logger are required; a zero value of any other field means none, or not
+// encrypted.
 type Options struct {
 	// CacheDir is a private directory. The cache creates the subdirectory "prepared" in it.
 	CacheDir string
@@ -42,8 +44,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Cache builds prepared directories and finds those that exist. It is safe for concurrent use, also by several
-// processes.
+// Cache builds prepared directories, which contain a template after "tofu init", in the directory "prepared" of a cache
+// directory, and returns those that exist. New returns one; the zero value is not usable. It is safe for concurrent
+// use, also by several processes.
 type Cache struct {
 	options Options
 	dir     string // contains the prepared directories
@@ -52,9 +55,11 @@ type Cache struct {
 // preparedName is the name of the directory with the prepared directories in a CacheDir.
 const preparedName = "prepared"
 
-// New returns a new cache and creates its directory. It returns an error if another user may write ReadOnlyDir or the
-// prepared directories in it, because the adapter executes programs in them, if these cannot be checked, or if the
-// directory cannot be created. A ReadOnlyDir that does not exist is not an error.
+// New returns a new cache and creates its directory, "prepared" in CacheDir, with missing parents. It returns nil and
+// an error if that directory cannot be created. A ReadOnlyDir of "" means that there is none. Otherwise it is also an
+// error if another user owns, may write or could replace ReadOnlyDir or its subdirectory "prepared", because the
+// adapter executes programs there, or if they cannot be checked. A ReadOnlyDir that does not exist is not an error. New
+// does not check the other options.
 func New(o Options) (*Cache, error) {
 	if o.ReadOnlyDir != "" {
 		var err error
@@ -75,15 +80,18 @@ func New(o Options) (*Cache, error) {
 	return c, nil
 }
 
-// Prepare returns the prepared directory of a template. It uses the one in ReadOnlyDir if that is intact, otherwise the
-// one in CacheDir, which it builds if it is missing or damaged. Building one runs "tofu init" without network access,
-// and waits for other builds until the context ends. A damaged directory is logged. The directory in CacheDir is marked
-// as used, so that it is not removed soon; see Sweep.
+// Prepare returns the prepared directory of the template t for the OpenTofu and the providers of i. It uses the
+// directory in ReadOnlyDir if that is intact, otherwise the one in CacheDir, which it builds if it is missing or
+// damaged. Building one runs "tofu init" without network access, and waits for other builds until the context ends. It
+// also removes directories in CacheDir that have not been used for 30 days. A damaged directory is logged as a warning.
+// A directory in CacheDir that is used is marked as used, so that it is not removed soon.
 //
-// Errors in the template are diag.Errors, and a failure of "tofu init" is an *opentofu.Error. It is also an error if
-// OpenTofu or a provider is missing or cannot be executed, if an OpenTofu that builds a directory has another version
-// than the pak says, if the sessions of the backend's database are shared, if a file cannot be read or written, if the
-// context ends while another build is running, and if CheckSupport returns one.
+// With an error the result is nil or must not be used. Errors in the template are diag.Errors, and a failure of
+// OpenTofu, also because the context ended, is an *opentofu.Error. It is also an error if the OpenTofu does not support
+// the encryption or the locks of the backend, if OpenTofu or a provider is missing or cannot be executed, if a provider
+// has an invalid name or version, if an OpenTofu that builds a directory has another version than the pak says, if the
+// sessions of the backend's database are shared, if a file cannot be read or written, or if the context ends while
+// another build is running or before OpenTofu is started.
 func (c *Cache) Prepare(ctx context.Context, i opentofu.Installation, t Template) (*Prepared, error) {
 	key, err := c.key(i, t)
 	if err != nil {
@@ -116,16 +124,26 @@ func (c *Cache) Prepare(ctx context.Context, i opentofu.Installation, t Template
 	return load(cacheDir, i)
 }
 
-// PrepareBase returns the prepared directory that declares only the guard and has no providers. The errors are those of
-// Prepare.
+// PrepareBase returns the prepared directory of the empty template, which declares only the guard, the resource that
+// reserves a workspace, and has no providers. Like Prepare, it uses an intact directory in ReadOnlyDir or CacheDir,
+// even if the context has ended, and otherwise builds the one in CacheDir. Of i, it uses only the OpenTofu.
+//
+// With an error the result is nil or must not be used. A failure of OpenTofu, also because the context ended, is an
+// *opentofu.Error. It is also an error if the OpenTofu does not support the encryption or the locks of the backend, is
+// missing, or cannot be executed, if an OpenTofu that builds the directory has another version than the pak says, if
+// the sessions of the backend's database are shared, if a file cannot be read or written, or if the context ends while
+// another build is running or before OpenTofu is started.
 func (c *Cache) PrepareBase(ctx context.Context, i opentofu.Installation) (*Prepared, error) {
 	i.Providers = nil
 	return c.Prepare(ctx, i, Template{})
 }
 
-// key returns the name of the prepared directory of a template: a hash of the template, the backend, and the paths,
-// sizes and modification times of OpenTofu and the providers. It returns an error if one of these executables is
-// missing or cannot be executed, or if CheckSupport returns one.
+// key returns the name of the prepared directory of the template t: a SHA-256 in 64 hexadecimal digits of the template,
+// the backend, the version of the generated files, the version of OpenTofu, the names and versions of the providers of
+// i, and the paths, sizes and modification times of their files and of OpenTofu. The order of the template's inputs
+// does not matter. It returns "" and an error if the path of an executable is not absolute, or if an executable is
+// missing or cannot be executed, and if the OpenTofu does not support the encryption or the locks of the backend. It
+// creates no directory.
 func (c *Cache) key(i opentofu.Installation, t Template) (string, error) {
 	if err := c.CheckSupport(i); err != nil {
 		return "", err
@@ -148,8 +166,9 @@ func (c *Cache) key(i opentofu.Installation, t Template) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// CheckSupport returns an error if the OpenTofu is too old for the encryption of states, or for the locks of the
-// backend. It does not look at the files of the installation.
+// CheckSupport returns an error if the version of the OpenTofu of i is older than 1.10 or not valid and the cache's
+// options require more: the encryption of states, or the locks of an s3 backend with use_lockfile. Otherwise it returns
+// nil. It does not read the files of the installation.
 func (c *Cache) CheckSupport(i opentofu.Installation) error {
 	switch {
 	case i.AtLeast(1, 10):

@@ -23,7 +23,8 @@ const digestFile = "digest.json"
 // digest.
 const maxHashed = 1 << 20
 
-// digest identifies the content of a prepared directory.
+// digest identifies the content of a prepared directory: the names of its files and a checksum of their names, types,
+// sizes and contents. The zero digest lists no files.
 type digest struct {
 	// Names are the paths of the files and symbolic links, relative to the directory.
 	Names []string `json:"names"`
@@ -31,9 +32,10 @@ type digest struct {
 	Sum string `json:"sum"`
 }
 
-// writeDigest writes the digest file of a directory that is otherwise complete. The directory must not have one yet,
-// because the digest covers all files. writeDigest returns an error if a file cannot be read or the digest file cannot
-// be written.
+// writeDigest writes the file digest.json into the directory dir, which is otherwise complete. It records the paths of
+// all files and links below dir and a checksum of them, with which checkDigest detects damage. The directory must not
+// have a digest file yet, because the digest covers all files. writeDigest returns an error if a file cannot be read or
+// the digest file cannot be written.
 func writeDigest(dir string) error {
 	var d digest
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -57,8 +59,10 @@ func writeDigest(dir string) error {
 	return os.WriteFile(filepath.Join(dir, digestFile), text, 0o600)
 }
 
-// checkDigest returns an error that wraps errDamaged if a directory differs from its digest file, or has none. It
-// returns nil otherwise. Additional files, and changed contents of files larger than maxHashed, are not detected.
+// checkDigest returns an error that wraps errDamaged if the content of the directory dir differs from its digest file,
+// or if that file or a file that it lists is missing or cannot be read. It returns nil otherwise. It does not detect
+// additional files, changed permissions, changed files to which links lead, and changed contents of files larger than 1
+// MiB with the same size. All of its errors wrap errDamaged.
 func checkDigest(dir string) error {
 	var d digest
 	text, err := os.ReadFile(filepath.Join(dir, digestFile))
@@ -79,9 +83,10 @@ func checkDigest(dir string) error {
 	}
 }
 
-// compute returns the sum of the files in d.Names as they are in the directory, in hexadecimal digits. The content of a
-// file larger than maxHashed does not affect it. compute returns an error if one of the files is missing or cannot be
-// read.
+// compute returns the checksum of the files in d.Names as they are in the directory dir: a SHA-256 in hexadecimal
+// digits of their names, types, sizes and contents. Of a file larger than maxHashed, only the size counts. Of a
+// symbolic link, the target counts and not the file at the target. compute returns "" and an error if one of the files
+// is missing or cannot be read.
 func (d digest) compute(dir string) (string, error) {
 	hash := sha256.New()
 	for _, name := range d.Names {

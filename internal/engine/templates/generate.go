@@ -9,7 +9,10 @@ import (
 	"service-adapter/internal/hclfile"
 )
 
-// A Variant is a configuration that is derived from a template. Each is a subdirectory of a prepared directory.
+// A Variant is the name of a configuration that is derived from a template. Apply is the template with the guard, the
+// resource that reserves the workspace, and Destroy is the template alone, without settings that prevent its
+// destruction. The name is also that of the variant's subdirectory in a prepared directory. The value "" is not a
+// variant.
 type Variant string
 
 // The variants.
@@ -24,29 +27,36 @@ const (
 	NonceVariable  = "_binding_nonce"
 )
 
-// object is a JSON object of OpenTofu's JSON configuration syntax.
+// An object is a JSON object of OpenTofu's JSON configuration syntax, such as the content of a generated file. In the
+// results of templateFiles and variants, an object maps the names of files to their contents.
 type object = map[string]any
 
 // overridePrefix is the first character in the names of generated override files. OpenTofu merges override files in the
 // order of their names, so the generated ones take precedence over those of the template.
 const overridePrefix = "~"
 
-// backendFile returns an override file that selects the state backend, whatever the template says.
+// backendFile returns the content of an override file, in JSON configuration syntax, that selects the type of the state
+// backend, whatever the template says. The file contains no settings of the backend, because "tofu init" reads them
+// from the file of its flag -backend-config. backendFile does not check the backend.
 func backendFile(b backend.Backend) object {
 	return object{"terraform": object{"backend": object{b.Type: object{}}}}
 }
 
-// bindingFile returns the file that declares the guard and the mark of a complete apply for a template. m is the result
-// of inspecting the template, and version that of OpenTofu.
+// bindingFile returns the content of the generated file, in JSON configuration syntax, that declares the guard and the
+// mark of a complete apply for a template, their variables, and the output with the record of the last complete apply.
+// m is the result of inspecting the template; the mark depends on all resources, data sources and modules in it.
+// version is that of OpenTofu, such as "1.10.6".
 //
-// Because of prevent_destroy and a different nonce in each reservation, OpenTofu rejects the plan of a reservation if
-// the workspace already has a guard. The version of OpenTofu is part of the guard because "state pull" returns the
-// version of the OpenTofu that reads the state instead of the one that wrote it.
+// The guard is the resource terraform_data._binding, which holds the caller's record, the version of OpenTofu and the
+// nonce of the owner. Because of prevent_destroy and a different nonce in each reservation, OpenTofu rejects the plan
+// of a reservation if the workspace already has a guard. The version of OpenTofu is part of the guard because "state
+// pull" returns the version of the OpenTofu that reads the state instead of the one that wrote it.
 //
 // The mark is terraform_data._complete, a resource that is created last and destroyed first. It shows that an apply
-// with this record has completed. An output cannot show this, because outputs stay in the state when everything but the
-// guard is destroyed. For the same reason an output is used for the record of the last complete apply. Its value, not
-// only its depends_on, refers to the mark, because otherwise OpenTofu would store the output when the apply fails.
+// with this record has completed and that no destroy has begun since. An output could not show this, because outputs
+// stay in the state when everything but the guard is destroyed. The record of the last complete apply must stay in that
+// case, so it is stored in an output. The value of the output, not only its depends_on, refers to the mark, because
+// otherwise OpenTofu would store the output when the apply fails.
 func bindingFile(m *hclfile.Module, version string) object {
 	const record, nonce = "var." + RecordVariable, "var." + NonceVariable
 	complete := object{"input": "${sha256(" + record + ")}"}
@@ -73,10 +83,11 @@ func bindingFile(m *hclfile.Module, version string) object {
 	}
 }
 
-// templateFiles returns the generated files that the apply and the destroy variant have in common, by file name: the
-// choice of the backend, the declarations of those inputs that the template uses and does not declare, and an override
-// that makes all outputs sensitive. Files that would be empty are omitted. m is the result of inspecting the template,
-// and inputs are its Template.Inputs.
+// templateFiles returns the contents of the generated files that the apply and the destroy variant have in common, by
+// file name, in JSON configuration syntax: the choice of the backend b, the declarations of those inputs that the
+// template uses and does not declare, and an override that makes all outputs sensitive. The last two are omitted if
+// they would be empty. m is the result of inspecting the template, and inputs are the names that the template may use
+// without declaring them (Template.Inputs). Each call returns a new map.
 func templateFiles(m *hclfile.Module, inputs []string, b backend.Backend) object {
 	files := object{overridePrefix + "backend_override.tf.json": backendFile(b)}
 	declared := object{}
@@ -98,8 +109,9 @@ func templateFiles(m *hclfile.Module, inputs []string, b backend.Backend) object
 	return files
 }
 
-// allowDestroyFile returns an override file that disables prevent_destroy in resources of the template. The resources
-// are addresses such as "aws_s3_bucket.b".
+// allowDestroyFile returns the content of an override file, in JSON configuration syntax, that sets prevent_destroy to
+// false in resources of the template. The resources are addresses such as "aws_s3_bucket.b". With no resources the
+// content has an empty "resource" object.
 func allowDestroyFile(resources []string) object {
 	types := map[string]object{}
 	for _, address := range resources {
@@ -112,10 +124,11 @@ func allowDestroyFile(resources []string) object {
 	return object{"resource": types}
 }
 
-// variants returns the files of a template's prepared directory by variant and file name: those of the template and the
-// generated ones. Only the apply variant declares the guard. In the destroy variant, the files of the template lack the
-// validations of variables, and an override disables prevent_destroy. m is the result of inspecting the template, and
-// version that of OpenTofu. A file is either its text or a JSON object.
+// variants returns the files of a template's prepared directory by variant and file name: those of the template t and
+// the generated ones. A file is either its text, a string, or an object to encode in JSON. Only the apply variant
+// declares the guard. In the destroy variant, the files of the template lack the validations of variables, and an
+// override disables prevent_destroy in the resources that set it. m is the result of inspecting the template, b is the
+// state backend, and version is that of OpenTofu, such as "1.10.6". variants writes no file.
 func variants(m *hclfile.Module, t Template, b backend.Backend, version string) map[Variant]object {
 	apply := templateFiles(m, t.Inputs, b)
 	destroy := maps.Clone(apply)

@@ -26,11 +26,16 @@ const lockHashes = `(?s)  hashes = \[.*?\n  \]\n`
 // mirrorConfig is the OpenTofu CLI configuration that restricts the installation of providers to a directory.
 const mirrorConfig = "provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n"
 
-// initialise runs "tofu init" in the apply variant of the new prepared directory dir, with the providers in its mirror
-// and without network access. lock is the locked file of the build, which OpenTofu inherits. The error is that of
-// checkSessions or Installation.CheckVersion, an *opentofu.Error if the providers cannot be installed or the backend
-// cannot be used, and a plain error if a file cannot be written. After an error dir may contain the credentials of the
-// backend, so the caller must remove it.
+// initialise runs "tofu init" in the apply variant of the new prepared directory dir, with the providers in its
+// subdirectory "mirror" and without network access. lock is the locked file of the build, which OpenTofu inherits.
+// Before that, it checks the sessions of the backend's database and the version that OpenTofu reports. Afterwards it
+// makes links into dir relative, removes the checksums from the lock file, and removes the temporary files.
+//
+// The error is an *opentofu.Error if OpenTofu fails, because the providers cannot be installed, the backend cannot be
+// used or ctx ended. It is another error if the connections to the backend's database do not keep their sessions, if
+// the OpenTofu of i has another version than the pak says, if a file or link cannot be written or removed, or if ctx
+// ended before OpenTofu was started. After an error dir may contain the credentials of the backend, so the caller must
+// remove it.
 func (c *Cache) initialise(ctx context.Context, i opentofu.Installation, dir string, lock *os.File) error {
 	if err := c.checkSessions(ctx); err != nil {
 		return err
@@ -74,8 +79,8 @@ func (c *Cache) initialise(ctx context.Context, i opentofu.Installation, dir str
 }
 
 // checkSessions returns an error if connections to the database of the backend do not keep their sessions, as behind
-// some connection poolers, because the locks depend on them. It returns nil if that cannot be determined, for a backend
-// that is not a database, and without Options.Store.
+// some connection poolers, because the locks depend on them. It returns nil if that cannot be determined, for example
+// because the database is down, for a backend that is not a database, and without Options.Store.
 func (c *Cache) checkSessions(ctx context.Context) error {
 	database, ok := c.options.Store.(interface{ CheckSessions(context.Context) error })
 	if !ok {
@@ -87,9 +92,10 @@ func (c *Cache) checkSessions(ctx context.Context) error {
 	return nil
 }
 
-// relink makes the links below the directory data that point into the prepared directory dir relative, so that they
-// remain valid when dir is renamed. Other links stay as they are. It stops at the first error; a missing data is an
-// error.
+// relink makes the symbolic links below the directory data that point into the prepared directory dir relative to their
+// own directory, so that they remain valid when dir is renamed. dir is the absolute prefix of their targets. Other
+// links stay as they are. relink stops at the first error and returns it: data is missing, a directory or link below it
+// cannot be read, or a link cannot be replaced.
 func relink(data, dir string) error {
 	return filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type()&fs.ModeSymlink == 0 {
@@ -107,11 +113,11 @@ func relink(data, dir string) error {
 	})
 }
 
-// dropHashes removes the checksums from a dependency lock file and makes the file private. With the checksums, OpenTofu
-// would read every provider completely in every run, and some providers have hundreds of megabytes. A changed provider
-// is detected without them, because the key of the prepared directory contains the path, size and modification time of
-// each provider. A missing lock file is not an error, because a template without providers has none. It returns an
-// error if the file cannot be read or written.
+// dropHashes removes the checksums from the dependency lock file at a path and makes the file private. With the
+// checksums, OpenTofu would read every provider completely in every run, and some providers have hundreds of megabytes.
+// A changed provider is detected without them, because the key of the prepared directory contains the path, size and
+// modification time of each provider. A missing lock file is not an error, because a template without providers has
+// none. dropHashes returns an error if the file cannot be read or written.
 func dropHashes(path string) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,13 +8,15 @@ import (
 	"service-adapter/internal/engine/statestore"
 )
 
-// Seal returns a state as this engine stores it: encrypted with the current key, or unchanged if the engine has no
-// encryption. With an encryption, it returns an error if the argument is not the text of an unencrypted state.
+// Seal returns a state as this engine stores it: encrypted with the current key, or unchanged and unchecked if the
+// engine has no encryption. The parameter is the text of an unencrypted state. With an encryption, Seal returns nil and
+// an error if the parameter is anything else, or if the current key has an unusable length.
 func (e *Engine) Seal(state []byte) ([]byte, error) { return e.options.Encryption.Seal(state) }
 
-// Unseal decrypts and parses a state that Seal returned. It tries all keys of this engine; an engine without encryption
-// parses the text as it is. It returns an error if no key fits, if the state is not encrypted but should be, if it is
-// empty, or if the argument is not a state.
+// Unseal decrypts and parses the text of a state that Seal returned. It tries all keys of this engine, also the old
+// ones; an engine without encryption parses the text as it is. It returns nil and an error if no key fits, if the state
+// is not encrypted although the engine requires encryption, if the state has neither resources nor outputs, or if the
+// text is not a state.
 func (e *Engine) Unseal(sealed []byte) (*statestore.State, error) {
 	state, _, _, ok := e.options.Encryption.Open(sealed)
 	switch {
@@ -27,9 +29,11 @@ func (e *Engine) Unseal(sealed []byte) (*statestore.State, error) {
 	return state, nil
 }
 
-// readWithKey reads the state as read does, and sets the key of the snapshot in any case: to the id of the key that
-// encrypts the state, or to "" if the state is not encrypted or does not exist. The errors are those of read, and a
-// plain error if the id of the key, which OpenTofu leaves in a file, cannot be read or removed.
+// readWithKey reads the state with the OpenTofu i, or without OpenTofu if possible, and sets the field key of the
+// snapshot: to the id of the key that encrypts the state, or to "" if the state is not encrypted or does not exist.
+// Reading a missing workspace with OpenTofu may create it. The error is that of read, such as statestore.ErrIncomplete
+// or an *opentofu.Error, or a plain error if the file in which OpenTofu leaves the id of the key cannot be read or
+// removed. The snapshot must not be used with an error.
 func (s *states) readWithKey(ctx context.Context, i opentofu.Installation) (snapshot, error) {
 	if err := s.scratch.ForgetRequestedKey(); err != nil {
 		return snapshot{}, err
@@ -42,20 +46,31 @@ func (s *states) readWithKey(ctx context.Context, i opentofu.Installation) (snap
 	return now, err
 }
 
-// Reencrypt encrypts the workspace's state with the current key, if it is encrypted with an old key, or if it is not
-// encrypted and Encryption.AcceptUnencrypted is set. It reports whether it stored the state. Resources are not touched
-// and no provider is started; the state keeps its lineage and gets a higher serial number. For the local backend it
-// also replaces the copy of the state, which may be encrypted with an old key or not at all. An empty workspace is
-// deleted.
+// Reencrypt stores the workspace's state encrypted with the current key, if it is encrypted with an old key, or if it
+// is not encrypted and Encryption.AcceptUnencrypted is set. First it saves a state that an earlier run could not save.
+// Resources are not touched and no provider is started; the stored state keeps its lineage and gets a higher serial
+// number. For the local backend, Reencrypt also replaces the copy of the state, which may be encrypted with an old key
+// or not at all, even if the state itself already has the current key.
 //
-// It returns an error if the engine has no encryption, and if no key fits the state. If another run changes the state
-// at the same time, Reencrypt does not overwrite that change but returns an error. It is a *statelock.Error if another
-// run holds the lock of the state for too long, and any other error if the state cannot be read, stored or copied, or
-// if it is not encrypted with the current key after it was stored. With these errors the new state may be stored
-// although changed is false.
+// Reencrypt reports whether it stored the state. Without an error, changed is false if the state already has the
+// current key, if the workspace does not exist, and if it is empty. An empty workspace is deleted.
 //
-// Once Reencrypt has found that it must store the state, it calls storing with the state and a function that stores it.
-// storing must call that function and return its error. A nil storing stores the state.
+// Once Reencrypt has found that it must store the state, it calls storing with the decoded state and a function that
+// stores it. storing must call that function and return its error. With a nil storing, Reencrypt stores the state
+// itself.
+//
+// Reencrypt returns an error in these cases:
+//   - The engine has no encryption, or the OpenTofu i does not support it.
+//   - No key fits the state, or the state is not encrypted and Encryption.AcceptUnencrypted is not set.
+//   - Another run has changed the state at the same time (statestore.ErrChanged, or an *opentofu.Error if OpenTofu
+//     noticed it); Reencrypt does not overwrite that change.
+//   - Another run holds the lock of the state for too long (a *statelock.Error).
+//   - The state cannot be read, stored or copied, an earlier state cannot be saved, or an empty workspace cannot be
+//     deleted.
+//   - The state is not encrypted with the current key after it was stored.
+//
+// With an error, changed is true if the state was stored and only its copy could not be replaced; if changed is false,
+// the new state may be stored nevertheless.
 func (w *Workspace) Reencrypt(
 	ctx context.Context, i opentofu.Installation, storing func(state *statestore.State, store func() error) error,
 ) (changed bool, err error) {
@@ -73,9 +88,17 @@ func (w *Workspace) Reencrypt(
 	return changed, err
 }
 
-// reencrypt stores the state encrypted with the current key unless it already is, and reports whether it stored it; see
-// Reencrypt for storing, the side effects and the errors. current is the id of the current key, and storing must not be
-// nil. Unlike Reencrypt, it does not save an unsaved state first, and its errors do not name the workspace.
+// reencrypt stores the state encrypted with the current key unless it already is, and reports whether it stored it.
+// current is the id of the current key, as statestore.KeyID returns it. storing, which must not be nil, receives the
+// decoded state and a function that stores it; it must call that function and return its error. The copy of a local
+// state is replaced in both cases, and an empty workspace is deleted. Unlike Reencrypt, reencrypt does not save an
+// unsaved state first, and its errors do not name the workspace.
+//
+// It returns an error if the state cannot be read, decrypted, stored or copied, if an empty workspace cannot be
+// deleted, or if the state is not encrypted with the current key afterwards. The error is statestore.ErrChanged, or an
+// *opentofu.Error if OpenTofu noticed it, if another run changed the state meanwhile, and a *statelock.Error if another
+// run holds the lock for too long. With an error, changed is true if only the copy could not be replaced; if changed is
+// false, the new state may be stored nevertheless.
 func (w *Workspace) reencrypt(
 	ctx context.Context, i opentofu.Installation, current string,
 	storing func(state *statestore.State, store func() error) error,
@@ -105,8 +128,9 @@ func (w *Workspace) reencrypt(
 	return true, w.keepCopy(ctx)
 }
 
-// DecryptState returns the state in a file in clear text. The file may be one of Backup, or a state that a backend
-// stores, encrypted or not. A file that cannot be decrypted is returned as it is.
+// DecryptState returns the unencrypted text of the state in file, the content of a file that Backup wrote or of a state
+// that a backend stores, encrypted or not. If the content cannot be decrypted with a key of the engine, is not a state,
+// or is an unencrypted state that the engine does not accept, DecryptState returns it unchanged. It never fails.
 func (e *Engine) DecryptState(file []byte) []byte {
 	if _, text, _, ok := e.options.Encryption.Open(file); ok {
 		return text

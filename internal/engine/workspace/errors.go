@@ -8,8 +8,8 @@ import (
 	"service-adapter/internal/engine/statestore"
 )
 
-// wrapError returns an error that wraps err and whose text begins with the failed operation, such as "applying", and
-// the name of the workspace. It returns nil for nil.
+// wrapError returns an error that wraps err and whose text begins with doing, the failed operation, such as "applying",
+// and the name of the workspace: `applying workspace "b-1234": …`. It returns nil if err is nil.
 func (d *direct) wrapError(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -17,24 +17,27 @@ func (d *direct) wrapError(doing string, err error) error {
 	return &workspaceError{action: doing, name: d.name, err: err}
 }
 
-// A workspaceError is an error of an operation on a workspace. Its text is composed when it is requested, because
-// secrets that must be masked in the wrapped error may become known later.
+// A workspaceError is an error of an operation on a workspace: the operation, the name of the workspace, and the
+// wrapped error. Its text is composed when it is requested, because secrets that must be masked in the wrapped error
+// may become known later.
 type workspaceError struct {
 	action, name string
 	err          error
 }
 
-// Error names the operation and the workspace.
+// Error returns the operation, the quoted name of the workspace and the text of the wrapped error, such as `applying
+// workspace "b-1234": it is not reserved`.
 func (e *workspaceError) Error() string {
 	return fmt.Sprintf("%s workspace %q: %s", e.action, e.name, e.err)
 }
 
-// Unwrap returns the error of the operation.
+// Unwrap returns the error of the operation, the one that wrapError wrapped, so that errors.Is and errors.As find it.
 func (e *workspaceError) Unwrap() error { return e.err }
 
-// maskSecrets registers the secrets in a state, so that they are masked in later errors: outputs whose name denotes a
-// secret or whose value looks generated, and attributes that the template or a provider marks as sensitive, such as a
-// generated password. The state may be nil.
+// maskSecrets registers the secrets in a state, so that they are masked in later errors: the parts of outputs that
+// redact.Secrets.AddValues recognises, for example because their name or key denotes a secret or they look generated,
+// and the attributes that the state marks as sensitive, such as a generated password, except those of the guard.
+// Whether the template marks an output as sensitive does not matter. The state may be nil.
 func (d *direct) maskSecrets(state *statestore.State) {
 	if state == nil {
 		return
@@ -43,8 +46,9 @@ func (d *direct) maskSecrets(state *statestore.State) {
 	d.secrets.Add(state.SensitiveValues())
 }
 
-// missingFrom returns those of the addresses of instances that are absent from the stored state, with secrets masked. A
-// nil stored has none of them. The result is nil if none is missing.
+// missingFrom returns those of the addresses of resource instances, such as "aws_s3_bucket.b[0]", that are absent from
+// the stored state, in the order of addresses and with secrets masked. A nil stored means that the state is missing or
+// empty, so all addresses are absent. The result is nil if none is absent.
 func (d *direct) missingFrom(stored *statestore.State, addresses []string) []string {
 	var missing []string
 	for _, address := range addresses {
@@ -56,7 +60,8 @@ func (d *direct) missingFrom(stored *statestore.State, addresses []string) []str
 }
 
 // graceContext returns a context for the work that must follow a run even if the context of that run has ended. It has
-// the values of that context and ends after the grace period of the engine. The caller must call the returned function.
+// the values of ctx but not its end, and ends after the grace period of the engine, which begins with this call. The
+// caller must call the returned function to release the context.
 func (d *direct) graceContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), d.engine.options.Grace)
 }

@@ -13,10 +13,11 @@ import (
 	"service-adapter/internal/privatefs"
 )
 
-// states reads and changes the state of one workspace: without OpenTofu if possible, otherwise by running OpenTofu in a
-// scratch directory. OpenTofu, whose error messages users can search for, is also used after an unexpected error of a
-// read, a reservation or a deletion. An unexpected error of replacing a state is returned, because the new state may
-// have been stored. A states is not safe for concurrent use.
+// A states reads and changes the state of one workspace: without OpenTofu if possible, otherwise by running OpenTofu in
+// a scratch directory. It also remembers the state that was read last and the addresses of the instances in it. If a
+// read, a reservation or a deletion without OpenTofu fails unexpectedly, OpenTofu repeats it, because users can search
+// for the messages of OpenTofu. If replacing a state fails unexpectedly, the error is returned, because the new state
+// may have been stored. The zero value is not usable. A states is not safe for concurrent use.
 type states struct {
 	*direct
 	scratch  *scratch.Directory
@@ -26,17 +27,18 @@ type states struct {
 	tracked []string
 }
 
-// states returns an object that reads and changes the state of a workspace in the directory, which must be that of the
-// workspace or a temporary one. It has not read the state.
+// states returns an object that reads and changes the state of the named workspace, and runs OpenTofu for that in the
+// scratch directory, which must be that of the workspace or a temporary one. It reads nothing; the first operation
+// does.
 func (e *Engine) states(workspace string, directory *scratch.Directory) *states {
 	return &states{scratch: directory, direct: &direct{
 		engine: e, name: workspace, secrets: directory.Secrets, lock: directory.Lock, store: e.store,
 	}}
 }
 
-// setLastRead stores the result of a read, for operations that use it instead of reading the state again, and the
-// addresses of the instances in it. A zero snapshot means that the state must be read again and that no instances are
-// known. The secrets in the state are masked from now on.
+// setLastRead remembers stored, the result of a read, for operations that use it instead of reading the state again,
+// and the addresses of the instances in it. A zero snapshot means that the state must be read again and that no
+// instances are known. The secrets in the state are masked from now on in errors and log entries.
 func (s *states) setLastRead(stored snapshot) {
 	s.lastRead, s.tracked = stored, nil
 	if stored.state != nil {
@@ -45,11 +47,17 @@ func (s *states) setLastRead(stored snapshot) {
 	s.maskSecrets(stored.state)
 }
 
-// read reads the state, without OpenTofu if possible. If there is no state, or an empty one, the snapshot has no state.
-// Reading a missing workspace with OpenTofu may create it, unless the snapshot is absent. The error is
-// statestore.ErrIncomplete if the state file of the local backend is incomplete, an *opentofu.Error if OpenTofu could
-// not read the state, and any other error if the state cannot be parsed or OpenTofu cannot be prepared. read does not
-// change lastRead; see setLastRead.
+// read reads the state of the workspace, without OpenTofu if possible, otherwise with "tofu state pull" of the OpenTofu
+// i. It takes no lock of an existing state. If there is no state, or an empty one, the field state of the snapshot is
+// nil. Reading a missing workspace with OpenTofu may create it. Unless the field direct of the snapshot is set, which
+// means a read without OpenTofu, the field absent reports that the workspace is missing and was not created. read does
+// not change lastRead; see setLastRead.
+//
+// With an error the field state is nil as well. The error wraps statestore.ErrIncomplete if the state file of the
+// backend local is incomplete or the row of the workspace in pg has no data. It is an *opentofu.Error if OpenTofu could
+// not read the state, also because ctx ended, a *statelock.Error if OpenTofu had to wait too long for a lock in order
+// to create a missing workspace, and any other error if the state cannot be parsed, the file cannot be read, OpenTofu
+// cannot be prepared or started, or ctx ended before that.
 func (s *states) read(ctx context.Context, i opentofu.Installation) (snapshot, error) {
 	if now, ok, err := s.readDirectly(ctx, i); ok || err != nil {
 		return now, err
@@ -68,9 +76,11 @@ func (s *states) read(ctx context.Context, i opentofu.Installation) (snapshot, e
 	return snapshot{text: text, state: state}, err
 }
 
-// readExisting reads the state as read does, and deletes the workspace if it has no state or an empty one, because
-// reading it with OpenTofu may have created it. The snapshot then has no state. If another run interferes, it tries
-// again, up to maxConflicts times in all. The error is that of read or deleteIfUnchanged.
+// readExisting reads the state without OpenTofu if possible, otherwise with the OpenTofu i. It deletes the workspace if
+// it has no state or an empty one, because reading it with OpenTofu may have created it; the field state of the
+// snapshot is then nil. If the deletion fails, and another run that reserved or deleted the workspace meanwhile may be
+// the cause, readExisting reads again, at most maxConflicts (10) times in all. The error is that of read if the state
+// cannot be read, and that of deleteIfUnchanged if the empty workspace cannot be deleted; the field state is then nil.
 func (s *states) readExisting(ctx context.Context, i opentofu.Installation) (snapshot, error) {
 	var err error
 	for range maxConflicts {
@@ -89,10 +99,15 @@ func (s *states) readExisting(ctx context.Context, i opentofu.Installation) (sna
 	return snapshot{}, err
 }
 
-// replaceState stores text instead of before, the state that was read, with the next serial number and under the lock
-// of the state. If the state has been changed since it was read, the error is statestore.ErrChanged or an error of
-// OpenTofu. It is a *statelock.Error if another run holds the lock for too long, and a plain error if text has no
-// serial number. After any other error the new state may be stored.
+// replaceState stores text, a state in clear text, instead of before, the snapshot that was read, under the lock of the
+// state. It increases the serial number in text by one. before must have a state; storeState can create one. If
+// OpenTofu has to store the state, a local state is copied first, and the state that was read last is forgotten;
+// otherwise the caller must set lastRead.
+//
+// The error is statestore.ErrChanged, or an *opentofu.Error if OpenTofu noticed it, if the state has been changed since
+// it was read. It is a *statelock.Error if another run holds the lock for too long, and a plain error if text has no
+// serial number. The state is unchanged in these cases. After any other error, such as an *opentofu.Error with another
+// cause or an error of the backend or of writing a file, the new state may be stored.
 func (s *states) replaceState(ctx context.Context, i opentofu.Installation, before snapshot, text []byte) error {
 	next, err := statestore.NextSerial(text)
 	if err != nil {
@@ -101,9 +116,17 @@ func (s *states) replaceState(ctx context.Context, i opentofu.Installation, befo
 	return s.storeState(ctx, i, before, scratch.Inspect, next)
 }
 
-// storeState stores text instead of the state before, without changing the serial number. wd is the working directory
-// for OpenTofu; if before has no state, it must be scratch.CreateMissing, see push. The errors are those of
-// replaceState, and those of keepCopy if OpenTofu has to store the state.
+// storeState stores text, a state in clear text, instead of the state before, under the lock of the state and without
+// changing the serial number: without OpenTofu if before was read without it and the backend supports that, otherwise
+// with "tofu state push" in the working directory wd. If before has no state, wd must be scratch.CreateMissing, because
+// OpenTofu keeps the lineage of text only there. OpenTofu rejects a text that does not follow the stored state. Before
+// OpenTofu runs, a local state is copied, and the state that was read last is forgotten; without OpenTofu the caller
+// must set lastRead.
+//
+// The error is statestore.ErrChanged, or an *opentofu.Error if OpenTofu noticed it, if the state has been changed since
+// it was read. It is a *statelock.Error if another run holds the lock for too long, and any other error if text cannot
+// be encrypted, a file cannot be read or written, or OpenTofu cannot be started. After an error the new state may be
+// stored, except in the first two cases.
 func (s *states) storeState(
 	ctx context.Context, i opentofu.Installation, before snapshot, wd scratch.WorkingDir, text []byte,
 ) error {
@@ -118,11 +141,16 @@ func (s *states) storeState(
 	return s.push(ctx, i, wd, text)
 }
 
-// compareAndSwap stores text, with the next serial number, if the stored state still is the expected one. After a
-// failed attempt it reads the state, and succeeds if isStored reports that this is the new state; if the context has
-// ended, it does not. The argument of isStored is nil if the workspace has no state. The error is ErrTakenOver if the
-// state has been changed since it was read, a *statelock.Error if another run holds the lock for too long, and
-// otherwise that of replaceState, joined with that of the read.
+// compareAndSwap stores text, with the serial number increased by one, if the stored state still is expected, the
+// snapshot that was read. If another run holds the lock for too long, the error is a *statelock.Error. If storing fails
+// after ctx has ended, it is that of replaceState.
+//
+// After any other failure, compareAndSwap reads the state again. It succeeds if isStored reports that this is the new
+// state; the parameter of isStored is nil if the workspace has no state. The error is ErrTakenOver if the state has
+// been changed since expected was read. Otherwise it is that of replaceState, such as an *opentofu.Error, joined with
+// the error of reading the state if that fails.
+//
+// The new state may be stored after an error other than a *statelock.Error and ErrTakenOver.
 func (s *states) compareAndSwap(
 	ctx context.Context, i opentofu.Installation, expected snapshot, text []byte,
 	isStored func(now *statestore.State) bool,
@@ -145,16 +173,18 @@ func (s *states) compareAndSwap(
 	}
 }
 
-// deleteIfUnchanged deletes the workspace if its state is still the one in the snapshot. The caller must have checked
-// that the snapshot contains no resource but the guard, because any other resource would be forgotten and not
-// destroyed. If the snapshot is absent, deleteIfUnchanged only removes leftovers, and the caller need not know whether
-// their run is dead: a stale lock that a run under this lease left or, with the local backend and under its lock, the
-// directory of a workspace without a state.
+// deleteIfUnchanged deletes the workspace if its state is still the one in the snapshot before, without OpenTofu if
+// possible, otherwise with the OpenTofu i. The caller must have checked that the snapshot contains no resource except
+// the guard, because any other resource would be forgotten and not destroyed. If the snapshot is absent, so that no
+// workspace exists, deleteIfUnchanged only removes leftovers of dead runs: with the local backend, and under its lock,
+// the directory of a workspace without a state, and with other backends a stale lock that a run under this lease or an
+// earlier one left.
 //
-// If the state has been changed, the error is statestore.ErrChanged, or ErrTakenOver if OpenTofu noticed the change. If
-// the snapshot contains no state and OpenTofu finds that the workspace is no longer empty, the error is an
-// *opentofu.Error. It is a *statelock.Error if another run holds the lock of the state for too long, and any other
-// error if the state cannot be read or changed.
+// If the state has been changed, the error is statestore.ErrChanged, or ErrTakenOver if OpenTofu noticed the change. It
+// is an *opentofu.Error if the snapshot contains no state and OpenTofu finds that the workspace is no longer empty, or
+// if OpenTofu fails for another reason. It is a *statelock.Error if another run holds the lock of the state for too
+// long, and any other error if the state cannot be read or changed. After a failure of OpenTofu or of the backend, the
+// workspace may have been deleted, or exist with an empty state.
 func (s *states) deleteIfUnchanged(ctx context.Context, i opentofu.Installation, before snapshot) error {
 	switch {
 	case before.absent && s.engine.files == nil:
@@ -176,9 +206,15 @@ func (s *states) deleteIfUnchanged(ctx context.Context, i opentofu.Installation,
 }
 
 // deleteDirectly deletes the workspace without OpenTofu, if its state is still the snapshot before, which must have
-// been read without OpenTofu. s.store must not be nil. deleteDirectly reports whether it deleted the workspace. If
-// OpenTofu must do it, it returns false, no error, and a new snapshot of the state, which is unchanged or gone; the
-// states uses OpenTofu for all further operations then. The errors are those of deleteIfUnchanged and read.
+// been read without OpenTofu. s.store must not be nil. It waits for the lock of the state. deleteDirectly reports
+// whether it deleted the workspace; remaining is then zero. If OpenTofu must delete it, because the backend failed or
+// does not support that, deleted is false, the error is nil, and remaining is a new snapshot, read with the OpenTofu i
+// if necessary. The state in it has the lineage, the serial number and the nonce of before, unless the workspace is
+// empty or missing by then. s then uses OpenTofu for all further operations.
+//
+// The error is statestore.ErrChanged if the state has been changed, a *statelock.Error if another run holds the lock
+// for too long, the error of the backend if the context has ended, and that of read if the new snapshot cannot be read.
+// The workspace may have been deleted after the last two.
 func (s *states) deleteDirectly(
 	ctx context.Context, i opentofu.Installation, before snapshot,
 ) (remaining snapshot, deleted bool, err error) {
@@ -202,11 +238,15 @@ func (s *states) deleteDirectly(
 	return remaining, false, nil
 }
 
-// deleteWithOpenTofu deletes a workspace that contains the guard, if its state is still the snapshot. First it stores
-// an empty state, which OpenTofu rejects if the state has been changed since it was read; the error is ErrTakenOver
-// then. Then it deletes the empty workspace, which OpenTofu rejects if another run has created a resource in it; that
-// is not an error, because the workspace in the snapshot no longer exists. A forced delete would also delete resources
-// that were created while it waited for the lock. The other errors are those of compareAndSwap and deleteEmpty.
+// deleteWithOpenTofu deletes a workspace that contains the guard, if its state is still the snapshot before. First it
+// stores an empty state, which OpenTofu rejects if the state has been changed since it was read; the error is
+// ErrTakenOver then. Then it runs "tofu workspace delete" for the empty workspace, which OpenTofu rejects if another
+// run has created a resource in it; that is not an error, because the workspace in the snapshot no longer exists. A
+// forced delete would also delete resources that were created while it waited for the lock.
+//
+// The error is a *statelock.Error if another run holds the lock for too long, an *opentofu.Error if OpenTofu failed,
+// and any other error if the text of the snapshot is not a state or a file cannot be written. The workspace may then
+// exist with an empty state.
 func (s *states) deleteWithOpenTofu(ctx context.Context, i opentofu.Installation, before snapshot) error {
 	empty, err := statestore.WithoutContent(before.text)
 	if err != nil {
@@ -229,9 +269,10 @@ func (s *states) deleteWithOpenTofu(ctx context.Context, i opentofu.Installation
 	return nil
 }
 
-// deleteEmpty has OpenTofu delete an empty workspace. It succeeds if another run has deleted it first. The error is a
-// *statelock.Error if another run holds the lock for too long, and an *opentofu.Error if the workspace is not empty or
-// OpenTofu failed for another reason.
+// deleteEmpty runs "tofu workspace delete" to delete an empty workspace. It succeeds if another run has deleted it
+// first. The error is a *statelock.Error if another run holds the lock for too long, an *opentofu.Error if the
+// workspace is not empty or OpenTofu failed for another reason, and a plain error if OpenTofu cannot be prepared or
+// started.
 //
 // OpenTofu checks under the lock of the state that the workspace is empty, but releases the lock just before it deletes
 // the workspace. A run that reserves the workspace in that moment loses its guard. Its apply creates the guard again,
@@ -248,11 +289,12 @@ func (s *states) deleteEmpty(ctx context.Context, i opentofu.Installation) error
 	return err
 }
 
-// push has OpenTofu store text, a state in clear text, with further options of "tofu state push", and forgets the state
-// that was read last. If the workspace has no state, the working directory must be scratch.CreateMissing, because
-// OpenTofu keeps the lineage only of a state that replaces another one. OpenTofu reads the state from a file, which is
-// removed afterwards. The error is an *opentofu.Error if OpenTofu rejects the state, a *statelock.Error if another run
-// holds the lock for too long, and any other error if the file cannot be written or removed.
+// push runs "tofu state push" in the working directory wd to store text, a state in clear text, and forgets the state
+// that was read last. options are further options of that command, such as "-force=true". If the workspace has no
+// state, wd must be scratch.CreateMissing, because OpenTofu keeps the lineage of text only there. OpenTofu reads the
+// state from a private file, which is removed afterwards. The error is an *opentofu.Error if OpenTofu rejects the state
+// or fails, a *statelock.Error if another run holds the lock for too long, and any other error if the file cannot be
+// written or removed or OpenTofu cannot be started.
 func (s *states) push(
 	ctx context.Context, i opentofu.Installation, wd scratch.WorkingDir, text []byte, options ...string,
 ) error {
@@ -266,8 +308,10 @@ func (s *states) push(
 	return errors.Join(err, privatefs.Remove(path))
 }
 
-// list has OpenTofu list the workspaces, and returns the sorted names of all but the default workspace. The result is
-// nil if there are none. The error is an *opentofu.Error if OpenTofu failed.
+// list runs "tofu workspace list", and returns the sorted names of all workspaces but the default one. The result is
+// nil if there are none. The error is an *opentofu.Error if OpenTofu failed, for example because the backend is down or
+// because ctx ended while OpenTofu was running, and a plain error if OpenTofu cannot be prepared or started, also
+// because ctx has ended before.
 func (s *states) list(ctx context.Context, i opentofu.Installation) ([]string, error) {
 	text, err := s.scratch.RunBase(ctx, i, scratch.Unselected, nil, "workspace", "list", "-no-color")
 	if err != nil {
@@ -284,9 +328,11 @@ func (s *states) list(ctx context.Context, i opentofu.Installation) ([]string, e
 	return names, nil
 }
 
-// begin prepares an operation on the workspace with an OpenTofu. It returns an error if the OpenTofu does not support
-// the backend or the encryption. Then it saves a state that an earlier run could not save; see pushUnsaved for the
-// errors.
+// begin prepares an operation on the workspace with the OpenTofu i. It saves a state that an earlier run could not
+// save, or moves it aside (see pushUnsaved), and repairs an incomplete state file of the local backend. It returns a
+// plain error if the OpenTofu does not support the backend or the encryption. The error is statestore.ErrIncomplete if
+// the local state cannot be repaired, a *statelock.Error if another run holds the lock for too long, an *opentofu.Error
+// if OpenTofu could not save the earlier state, and any other error if that state cannot be read, decrypted or parsed.
 func (s *states) begin(ctx context.Context, i opentofu.Installation) error {
 	if err := s.engine.templates.CheckSupport(i); err != nil {
 		return err
@@ -294,8 +340,9 @@ func (s *states) begin(ctx context.Context, i opentofu.Installation) error {
 	return s.pushUnsaved(ctx, i)
 }
 
-// perform calls begin and, if that succeeded, work. An error of either is returned with the name of the workspace and
-// the operation doing, such as "applying".
+// perform prepares an operation on the workspace with the OpenTofu i, as begin does, and then calls work, which does
+// the operation. If begin fails, work is not called. The error of begin or work is returned wrapped, with a text that
+// names the operation doing, such as "applying", and the workspace. The result is nil if both succeed.
 func (s *states) perform(ctx context.Context, i opentofu.Installation, doing string, work func() error) error {
 	err := s.begin(ctx, i)
 	if err == nil {

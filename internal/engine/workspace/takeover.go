@@ -9,14 +9,17 @@ import (
 	"service-adapter/internal/engine/statestore"
 )
 
-// TakeOver makes this run the owner of the workspace that State has read, by replacing the nonce of its guard. The run
-// that reserved the workspace, possibly on another machine and still alive, can no longer apply it, and cannot mistake
-// later changes for its own. The resources in the state stay the same.
+// TakeOver makes this run the owner of the workspace, whose guard State has read or Reserve has created, by replacing
+// the nonce of its guard, the random text that identifies the owner. The run that reserved the workspace, possibly on
+// another machine and still alive, can no longer apply it, and cannot mistake later changes for its own. The resources
+// in the state stay the same. Before that, a state that an earlier run could not save is saved.
 //
 // TakeOver waits for a run that holds the lock of the state; the error is a *statelock.Error if that takes too long. It
-// is ErrTakenOver if the state has been changed or deleted since State read it, ErrNewerState if the OpenTofu is older
-// than the state, and any other error if State has not read a guard or the state cannot be stored. After an error this
-// Workspace still knows the old guard; the state may contain the new one unless the error is one of the three.
+// is ErrTakenOver if the guard is another one, or the state has been changed or deleted since it was read,
+// ErrNewerState if the OpenTofu i is older than the state, and any other error if this Workspace knows no guard, if the
+// OpenTofu does not support the backend or the encryption, or if the state cannot be read or stored. After an error
+// this Workspace still knows the old guard; the state may contain the new one unless the error is one of the three
+// types.
 func (w *Workspace) TakeOver(ctx context.Context, i opentofu.Installation) error {
 	if err := w.guard.requireReserved(i); err != nil {
 		return w.wrapError("taking over", err)
@@ -37,11 +40,17 @@ func (w *Workspace) TakeOver(ctx context.Context, i opentofu.Installation) error
 	return nil
 }
 
-// StoreRecord stores the record of SetRecord immediately, and changes nothing else. SetRecord must have been called.
+// StoreRecord stores the record that SetRecord has set in the guard immediately. It changes no resource, and nothing
+// else in the state except the serial number and the version of OpenTofu. SetRecord must have been called with a
+// record; without one, StoreRecord stores an empty record. First, a state that an earlier run could not save is saved,
+// and an incomplete state of the backend local is repaired. An OpenTofu i that is older than the state is accepted.
+//
 // The error is ErrTakenOver if another run owns the workspace or has changed the state at the same time, or if the
 // workspace no longer exists or its guard has not been read. It is a *statelock.Error if another run holds the lock of
 // the state for too long, and an *opentofu.Error if OpenTofu could not read or store the state. It is any other error
-// if the state has no guard, or if a state cannot be read or saved. After an error the record is still pending.
+// if the state has no guard, if the OpenTofu i does not support the backend or the encryption, or if a state cannot be
+// read or saved. After an error the record is still pending, although the state may contain it already unless the error
+// is ErrTakenOver or a *statelock.Error. After a success the record is pending as well until the next Apply.
 func (w *Workspace) StoreRecord(ctx context.Context, i opentofu.Installation) error {
 	transform := func(text []byte) ([]byte, error) { return statestore.WithRecord(text, w.guard.pendingRecord) }
 	isStored := func(stored *statestore.State) bool { return bytes.Equal(stored.Record, w.guard.pendingRecord) }
@@ -53,15 +62,18 @@ func (w *Workspace) StoreRecord(ctx context.Context, i opentofu.Installation) er
 	return nil
 }
 
-// rewrite replaces the text of the workspace's state by the result of transform, with the next serial number, and
-// returns the state as it was before. It uses the state that was read last, or reads it with the OpenTofu i, which also
-// stores the new one. If storing fails, rewrite reads the state again and succeeds if isStored, whose argument is not
-// nil, reports that this is the new state.
+// rewrite replaces the text of the workspace's state by the result of transform, with the serial number increased by
+// one, and returns the state as it was before. transform receives the text in clear text. rewrite uses the state that
+// was read last, or reads it with the OpenTofu i, which also stores the new one if the adapter cannot. If storing
+// fails, rewrite reads the state again and succeeds if isStored, whose parameter is not nil, reports that this is the
+// new state. Before all that, an unsaved state of an earlier run is saved. After a success the caller must set
+// w.lastRead, which may still contain the replaced state.
 //
 // The error names the operation doing. It is ErrTakenOver if another run owns the workspace or has changed the state
 // since it was read, or if the workspace does not exist, a *statelock.Error if another run holds the lock for too long,
-// and that of transform if transform fails. Other errors are those of reading and storing the state. After an error the
-// returned state, which may be nil, must not be used.
+// and that of transform if transform fails. Other errors are those of saving the unsaved state and of reading and
+// storing the state; the new state may be stored after them. After an error the returned state, which may be nil, must
+// not be used.
 func (w *Workspace) rewrite(
 	ctx context.Context, i opentofu.Installation, doing string,
 	transform func([]byte) ([]byte, error), isStored func(*statestore.State) bool,

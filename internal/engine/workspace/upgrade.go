@@ -13,9 +13,10 @@ import (
 	"service-adapter/internal/privatefs"
 )
 
-// currentState returns the state that was read last, or reads it as State does if it may have changed or could not be
-// saved. The result is nil if the workspace does not exist. The errors are those of State, and ErrNewerState if the
-// OpenTofu is older than the state; only the latter names the operation doing.
+// currentState returns the state that was read last, or reads it as State does if it may have changed since or if a
+// state waits to be saved. The result is nil if the workspace does not exist or is empty, and with an error. The error
+// is that of State, or ErrNewerState if the OpenTofu i is older than the state; ErrNewerState is returned with the name
+// of the operation doing, such as "destroying".
 func (w *Workspace) currentState(
 	ctx context.Context, i opentofu.Installation, doing string,
 ) (*statestore.State, error) {
@@ -30,16 +31,24 @@ func (w *Workspace) currentState(
 	return w.lastRead.state, nil
 }
 
-// SetRecord sets the record that the next Apply stores in the guard before it changes anything else. It does not store
-// the record itself; see StoreRecord. nil withdraws a record that is not stored yet. A state with resources of the new
-// template therefore always contains the new record. The old record stays in State.Applied until an apply with the new
-// one is complete. If several applies with different records fail in succession, the last record must contain
-// everything that is needed to destroy the resources of all of them.
+// SetRecord sets the record that the next Apply stores in the guard before it applies the template. A state with
+// resources of the new template therefore contains the new record. The record is a text of the caller in UTF-8; the
+// slice is not copied. nil withdraws a record that is not stored yet, and so do methods after which the guard is not
+// known any longer, such as a successful Push. SetRecord itself writes nothing; StoreRecord stores the record without
+// an Apply. The old record stays in State.Applied until an apply with the new one is complete. If several applies with
+// different records fail in succession, the last record must contain everything that is needed to destroy the resources
+// of all of them.
 func (w *Workspace) SetRecord(record []byte) { w.guard.pendingRecord = record }
 
-// updateGuard stores the record of SetRecord, or the version of a newer OpenTofu, in the guard. It runs OpenTofu only
-// if either differs from the stored one, and changes no other resource. The error is ErrNewerState if the OpenTofu is
-// older than the state, and that of change otherwise; then the record is still pending.
+// updateGuard stores the record of SetRecord, or the version of a newer OpenTofu, in the guard, with "tofu apply" that
+// targets only the guard. It runs OpenTofu only if either differs from the stored one. p and vars are the prepared
+// template and its variables, which that command evaluates but does not apply. After a success the record is no longer
+// pending.
+//
+// The error is ErrNewerState if the OpenTofu is older than the state, a *statelock.Error if another run holds the lock
+// for too long, an *opentofu.Error if the command fails, and any other error if the command cannot be prepared, an
+// earlier state cannot be saved or a local state not copied. After an error the record is still pending, although the
+// state may contain it.
 func (w *Workspace) updateGuard(ctx context.Context, p *templates.Prepared, vars map[string]any) error {
 	if err := w.guard.requireNotOlder(p.Installation()); err != nil {
 		return w.wrapError("applying", err)
@@ -56,13 +65,15 @@ func (w *Workspace) updateGuard(ctx context.Context, p *templates.Prepared, vars
 	return nil
 }
 
-// ReplaceProviders replaces the addresses of providers in the state, and logs each replacement. The replacements map an
-// old address, host/namespace/type, to the new one, as terraform_state_provider_replacements does. Replacements of
+// ReplaceProviders replaces the addresses of providers in the state, with "tofu state replace-provider" for each, and
+// logs each replacement. It considers only the providers of managed resources. replacements maps an old address to the
+// new one, such as "registry.terraform.io/hashicorp/aws" to "registry.opentofu.org/opentofu/aws". Replacements of
 // replacements are followed, and the addresses of a provider in the two public registries are equivalent. No provider
-// has to be installed. OpenTofu is only run if the state contains an address to replace; a workspace that does not
-// exist is not an error. Without replacements, ReplaceProviders does nothing.
+// has to be installed. Except for reading the state, OpenTofu is only run if the state contains an address to replace;
+// a workspace that does not exist is not an error. Without replacements, ReplaceProviders does nothing and does not
+// read the state.
 //
-// The errors are those of State, ErrNewerState if the OpenTofu is older than the state, a *statelock.Error if another
+// The errors are those of State, ErrNewerState if the OpenTofu i is older than the state, a *statelock.Error if another
 // run holds the lock of the state for too long, an *opentofu.Error if OpenTofu failed, and any other error if a local
 // state cannot be copied. After an error, some addresses may have been replaced; ReplaceProviders can be called again.
 func (w *Workspace) ReplaceProviders(
@@ -89,9 +100,11 @@ func (w *Workspace) ReplaceProviders(
 	return nil
 }
 
-// replacement returns the address that finally replaces that of a provider, or the address itself if there is none. The
-// replacements map old addresses to new ones; those of a provider in the two public registries are equivalent. It stops
-// before an address would be repeated, and at an address that is not of the form host/namespace/type.
+// replacement returns the address that finally replaces the address of a provider, such as
+// "registry.terraform.io/hashicorp/aws", or the address itself if replacements has no entry for it. replacements maps
+// old addresses to new ones. An entry for one of the two public registries also applies to the other, unless that has
+// an entry of its own. Replacements are followed until an address has none. They end before an address would be
+// repeated, and at an address that is not of the form host/namespace/type.
 func replacement(provider string, replacements map[string]string) string {
 	seen := []string{provider}
 	for {
@@ -113,9 +126,12 @@ func replacement(provider string, replacements map[string]string) string {
 }
 
 // editState runs "tofu state" with a subcommand that changes the state and no resource, such as "rm", and its arguments
-// args. No provider has to be installed. A local state is copied before, and the state that was read last is forgotten.
-// The error names the operation doing. It is an *opentofu.Error if the subcommand failed, and a *statelock.Error if
-// another run holds the lock of the state for too long. Other errors are those of begin and keepCopy.
+// args. No provider has to be installed. An unsaved state of an earlier run is saved and a local state is copied
+// before, and the state that was read last is forgotten. The error names the operation doing, such as "destroying". It
+// is an *opentofu.Error if the subcommand failed, and a *statelock.Error if another run holds the lock of the state for
+// too long. It is any other error if the OpenTofu i does not support the backend or the encryption, if an earlier state
+// cannot be saved, or if a file cannot be copied, written or removed. The state may have been changed nevertheless,
+// unless the error is a *statelock.Error.
 func (w *Workspace) editState(
 	ctx context.Context, i opentofu.Installation, doing, command string, args ...string,
 ) error {
