@@ -8,7 +8,8 @@ import (
 // maxListed is the number of names that Names lists before it cuts the list.
 const maxListed = 9
 
-// A Hint is the part of a message that suggests a correction. It begins with "; ". An empty Hint suggests nothing.
+// A Hint is the part of a message that suggests a correction, such as `; did you mean "size"?`. It begins with "; ". An
+// empty Hint suggests nothing.
 type Hint string
 
 // Suggest returns `; did you mean "x"?` for the candidate that is most similar to a name, and for the first of several
@@ -33,9 +34,9 @@ func Suggest(name string, candidates []string) Hint {
 	return Hint(`; did you mean "` + best + `"?`)
 }
 
-// Names returns names for a message: sorted, without repetitions and separated by commas. If there are more than nine
-// different names, only the first nine are listed, and "…" follows. An empty list is "none". The parameter is not
-// changed.
+// Names returns names in one line for a message: sorted by bytes, without repetitions and separated by ", ". If there
+// are more than nine different names, the first nine are listed, and ", …" follows. An empty or nil list is "none". The
+// parameter is not changed.
 func Names(names []string) string {
 	if len(names) == 0 {
 		return "none"
@@ -47,8 +48,9 @@ func Names(names []string) string {
 	return strings.Join(sorted, ", ")
 }
 
-// distance returns the number of edits that turn one name into the other. An edit inserts, removes or replaces a byte,
-// or swaps two adjacent ones. Upper-case and lower-case letters differ.
+// distance returns the smallest number of edits that turn one name into the other if no part of the name is edited
+// twice; it is 0 if they are equal. An edit inserts, removes or replaces a byte, or swaps two adjacent ones. Upper-case
+// and lower-case letters differ.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

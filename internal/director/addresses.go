@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// VMs returns the IP addresses of the VMs of a deployment by instance group, in the Director's order, as the broker
-// sends them to adapters. A group whose VMs have no address has an empty list, and a group without VMs is absent. The
-// result is empty and not nil if the deployment has no VMs. VMs returns an error, one sentence without secrets, if the
-// deployment does not exist, if a request fails, or if the answer is not a list.
+// VMs returns the IP addresses of the VMs of a deployment by the name of their instance group, as the broker sends them
+// to adapters. deployment is the name of the deployment. The addresses of a group are in the Director's order. A group
+// whose VMs have no address has a nil list, and a group without VMs is absent. The result is empty and not nil if
+// the deployment has no VMs. VMs returns nil and an error, one sentence without secrets, if the deployment does not
+// exist, if the login or the request fails, also because ctx ends, or if the answer is not a list.
 func (c *Client) VMs(ctx context.Context, deployment string) (map[string][]string, error) {
 	var listed []struct {
 		Group string   `json:"job"`
@@ -33,7 +34,10 @@ func (c *Client) VMs(ctx context.Context, deployment string) (map[string][]strin
 	return addresses, nil
 }
 
-// BindingDNS describes a DNS address that bindings use: an entry of binding_with_dns of a plan of the broker.
+// A BindingDNS describes a DNS address that bindings use, as an entry of binding_with_dns of a plan of the broker does:
+// the name of the address, the instance group and the link of the VMs behind it, and optionally their availability
+// zones and their health: default, healthy, unhealthy or all. Without zones it covers all of them, and without a health
+// the default one.
 type BindingDNS struct {
 	// Name is the name by which expressions read the address.
 	Name string `yaml:"name"`
@@ -54,15 +58,16 @@ const consumerName = "service-adapter"
 // deletionTimeout limits the deletion of a link, which must also happen after the context has ended.
 const deletionTimeout = 30 * time.Second
 
-// DNSAddresses returns the DNS addresses of a deployment that Config.BindingDNS describes, by name, as the broker sends
-// them to adapters. An entry whose link the deployment does not provide is left out, because the entries may be those
-// of another plan. Of several entries with the same name, the first one whose link is provided counts. The result is
-// empty and not nil if no entry remains.
+// DNSAddresses returns the DNS addresses of a deployment that Config.BindingDNS describes, by the Name of the entry, as
+// the broker sends them to adapters. deployment is the name of the deployment. An entry whose link the deployment does
+// not provide is left out, because the entries may be those of another plan. Of several entries with the same name, the
+// first one whose link is provided counts. The result is empty and not nil if no entry remains.
 //
 // For each address, DNSAddresses creates a link at the Director and deletes it again, as the broker does; the client
-// must be allowed to do that. It sends no request if Config.BindingDNS is empty. DNSAddresses returns an error, one
-// sentence without secrets, and no addresses if a request fails, including the deletion of a link, or if the Director
-// does not know the address of a link.
+// must be allowed to do that. It sends no request if Config.BindingDNS is empty. DNSAddresses returns nil and an error,
+// one sentence without secrets, if the login or a request fails, also because ctx ends, or if the Director does not
+// know the address of a link. A link that cannot be deleted remains at the Director, which is an error as well. A link
+// may also remain if ctx ends while it is created.
 func (c *Client) DNSAddresses(ctx context.Context, deployment string) (map[string]string, error) {
 	addresses := map[string]string{}
 	if len(c.config.BindingDNS) == 0 {
@@ -99,10 +104,15 @@ func (c *Client) DNSAddresses(ctx context.Context, deployment string) (map[strin
 	return addresses, nil
 }
 
-// linkAddress returns the address of a link. provider is the id of the link's provider, and entry contains the
-// availability zones and the health that restrict the address. linkAddress creates a consumer of the link, without
-// which the Director tells no address, and deletes it again, even if ctx has ended. It returns an error if a request
-// fails, including the deletion, or if the answer contains no address. The error does not name the Director.
+// linkAddress returns the DNS address of a link. provider is the id of the link's provider, and entry contains the
+// availability zones and the health that restrict the address. linkAddress creates a consumer of the link, because the
+// Director reports an address only to a consumer, and deletes it again. The deletion may take up to 30 seconds, even
+// after ctx has ended.
+//
+// linkAddress returns an error if the login or a request fails, including the deletion, or if the answer contains no
+// address. If the deletion fails, the consumer remains at the Director; this error is returned only if there is no
+// other one. If ctx ends during the creation, a consumer may remain as well. The address must not be used after an
+// error. An error of a request does not name the Director; an error of the login names the Director or its UAA.
 func (c *Client) linkAddress(ctx context.Context, provider string, entry *BindingDNS) (address string, err error) {
 	authorize, err := c.authorized(ctx)
 	if err != nil {

@@ -7,7 +7,9 @@ import (
 	"time"
 )
 
-// A Certificate is a variable of a deployment that contains a certificate, as the Director reports it.
+// A Certificate is a variable of a deployment that contains a certificate, as the Director reports it. It consists of
+// the full name of the variable, such as /DIRECTOR/DEPLOYMENT/NAME, the time at which the certificate expires, and the
+// number of whole days until then, which is negative for an expired certificate.
 type Certificate struct {
 	// Name is the full name of the variable, /DIRECTOR/DEPLOYMENT/NAME or an absolute name of the manifest.
 	Name string `json:"name"`
@@ -18,10 +20,11 @@ type Certificate struct {
 }
 
 // Certificates returns the certificates of a deployment in the Director's order: the variables with a certificate, in
-// the versions that the last successful deployment used. The Director reads their values from its config server. The
-// result is empty and not nil if there are none, or if none of the deployments has succeeded. Certificates returns an
-// error, one sentence without secrets, if the deployment does not exist, if the Director cannot read a variable, if a
-// request fails, or if the answer is not a list of certificates with names and times.
+// the versions that the last successful deployment used. deployment is the name of the deployment. The Director reads
+// the values from its config server. The result is empty and not nil if no variable contains a certificate, or if the
+// deployment has never succeeded. Certificates returns nil and an error, one sentence without secrets, if the
+// deployment does not exist, if the Director cannot read a variable, if the login or the request fails, also because
+// ctx ends, or if the answer is not a list of certificates that all have a name and a time of expiry.
 func (c *Client) Certificates(ctx context.Context, deployment string) ([]Certificate, error) {
 	var listed []Certificate
 	what := "the certificates of " + deployment

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// A Task is work of the Director, such as a deployment or an errand.
+// A Task is work of the Director, such as a deployment or an errand. It consists of the id and the state of the task,
+// such as "processing", and the name of the deployment that the task concerns, which is "" for other tasks.
 type Task struct {
 	ID    int    `json:"id"`
 	State string `json:"state"`
@@ -13,10 +14,11 @@ type Task struct {
 	Deployment string `json:"deployment"`
 }
 
-// RunningTasks returns the tasks that the Director has accepted and not finished: they are queued, processing or
-// cancelling. For a client that administers teams, the Director lists only the tasks of these teams. The result is
-// empty and not nil if there are none. RunningTasks returns an error, one sentence without secrets, if the client may
-// not list tasks, if a request fails, or if the answer is not a list.
+// RunningTasks returns the tasks that the Director has accepted and not finished, in the Director's order: they are
+// queued, processing or cancelling. For a client that administers teams, the Director lists only the tasks of these
+// teams. The result is empty and not nil if there are none. RunningTasks returns nil and an error, one sentence without
+// secrets, if the client may not list tasks, if the login or the request fails, also because ctx ends, or if the answer
+// is not a list.
 func (c *Client) RunningTasks(ctx context.Context) ([]Task, error) {
 	var listed []Task
 	// verbose=2 includes the tasks that `bosh tasks` hides, such as those that read the state of VMs.

@@ -13,9 +13,10 @@ import (
 	"syscall"
 )
 
-// SyncDir writes the names in a directory to the disk. It returns nil without doing so if this process may not read the
-// directory or if the file system cannot sync directories. It returns an error if the directory does not exist or
-// writing to the disk fails.
+// SyncDir writes the names of the files in a directory to the disk, so that they survive a power loss; it does not
+// write the content of the files. It returns nil without doing so if this process may not read the directory or if the
+// file system cannot sync directories. It returns an error if the directory does not exist, cannot be opened for
+// another reason than its permissions, or cannot be written to the disk.
 func SyncDir(path string) error {
 	dir, err := os.Open(path) //nolint:gosec // a directory of the caller
 	if errors.Is(err, fs.ErrPermission) {
@@ -31,10 +32,12 @@ func SyncDir(path string) error {
 	return nil
 }
 
-// WriteFile creates or replaces a file as a whole, with mode 0600, and writes it to the disk. The content is first
-// written to the file path+".tmp", which WriteFile overwrites and then renames, so calls for one path must not be
-// concurrent. After an error that does not come from the last sync of the directory, the old file is unchanged and the
-// temporary file is removed if possible.
+// WriteFile creates or replaces a file as a whole, with mode 0600, and writes it to the disk. Its directory must exist.
+// The content is first written to the file path+".tmp", which WriteFile overwrites and then renames, so calls for one
+// path must not be concurrent. A temporary file that exists already keeps its mode. WriteFile returns an error if the
+// temporary file cannot be created, written or renamed, or if the directory cannot be synced afterwards. In the last
+// case the file is already replaced. After any other error the old file is unchanged and the temporary file is removed
+// if possible.
 func WriteFile(path string, content []byte) error {
 	temporary := path + ".tmp"
 	//nolint:gosec // a file of the caller
@@ -56,8 +59,9 @@ func WriteFile(path string, content []byte) error {
 }
 
 // Rename writes the directory at the path from, with everything below it, to the disk, renames it to the path to, and
-// writes the new name to the disk. The error wraps fs.ErrExist if to is a directory, even an empty one; both
-// directories are unchanged then. After any other error the directory may be at either path.
+// writes the new name to the disk. It returns an error if a file or directory cannot be read, written to the disk or
+// renamed. If from was written to the disk and to is a directory, even an empty one, the error wraps fs.ErrExist, and
+// both directories are unchanged. After any other error the directory may be at either path.
 func Rename(from, to string) error {
 	err := syncTree(from)
 	if err == nil {
@@ -71,9 +75,15 @@ func Rename(from, to string) error {
 
 // Replace writes the directory at the path from, with everything below it, to the disk, and gives it the path to, as
 // Rename does. A directory that exists at the path to is exchanged for from in one step: a process that uses the path
-// at that moment finds either the old directory or the new one. On a file system that cannot do that, such as NFS, the
-// path to is missing for a moment. Afterwards the old directory is at from, if it exists at all, and the caller removes
-// it. After an error the directory may be at either path.
+// at that moment finds either the old directory or the new one. Afterwards the old directory, if there was one, is at
+// from, and the caller removes it. On a file system that cannot exchange directories, such as NFS, the path to is
+// missing for a moment, and Replace removes the old directory itself.
+//
+// Replace returns an error if the directory cannot be written to the disk, if a path cannot be renamed, for example
+// because to is a file, or if Replace cannot remove the old directory. After an error the new directory may be at
+// either path. On a file system that cannot exchange directories, the path to may then be missing, and the old
+// directory, or a part of it, may remain at from+".old". The caller removes it, or chooses a name for from that begins
+// with a prefix of TempDir, so that a later call of TempDir removes it.
 func Replace(from, to string) error {
 	err := Rename(from, to)
 	if !errors.Is(err, fs.ErrExist) {
@@ -87,9 +97,12 @@ func Replace(from, to string) error {
 
 // exchange gives two directories each other's path. On a file system that cannot do that in one step, such as NFS, and
 // on other systems than Linux, it moves the directory from to the path to in several steps: the path to is missing for
-// a moment, and the old directory is removed, so that from does not exist afterwards. If from cannot be moved, exchange
-// restores the old directory and returns an error. If only the removal of the old directory fails, it is also an error,
-// and a part of it remains at from+".old".
+// a moment, and the old directory is removed, so that from does not exist afterwards.
+//
+// exchange returns an error if a directory cannot be exchanged or moved. Both directories are unchanged then, except
+// that, if from cannot be moved and the old directory cannot be moved back, the path to is missing and the old
+// directory is at from+".old". If only the removal of the old directory fails, exchange also returns an error; from is
+// at the path to then, and a part of the old directory remains at from+".old".
 func exchange(from, to string) error {
 	err := exchangeInOneStep(from, to)
 	if !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOSYS) && !errors.Is(err, syscall.EOPNOTSUPP) {
@@ -105,8 +118,8 @@ func exchange(from, to string) error {
 	return os.RemoveAll(old)
 }
 
-// syncTree writes the regular files below a directory, and then the directories that name them, to the disk. It returns
-// an error if a file or directory cannot be read or written to the disk.
+// syncTree writes the regular files below the directory root, and then root and the directories below it, to the disk.
+// It does not follow symbolic links. It returns an error if a file or directory cannot be read or written to the disk.
 func syncTree(root string) error {
 	var dirs []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -131,13 +144,16 @@ func syncTree(root string) error {
 	return err
 }
 
-// TempDir creates a directory with mode 0700 in parent, whose name begins with prefix, and locks it. Before that, it
-// removes all directories in parent whose names begin with prefix and that no process has locked, because killed
-// processes left them. The prefix must therefore be used for nothing else. A directory that cannot be removed stays and
-// is not an error. TempDir returns an error if it cannot create or lock a directory in parent, which must exist.
+// TempDir creates a directory with mode 0700 in the directory parent, locks it, and returns its path, which begins with
+// parent. The name of the directory begins with prefix, which must not contain "*". Before it creates the directory,
+// TempDir removes all directories in parent whose names begin with prefix and that no process has locked, because
+// killed processes left them. The prefix must therefore be used for nothing else. A directory that cannot be removed
+// stays and is not an error. TempDir returns an error if parent does not exist or a directory in it cannot be created
+// or locked.
 //
-// The caller must call remove, which releases the lock and removes the directory at path, if there is one. After Rename
-// there is none. After Replace it may be the directory that was replaced. After an error, remove is nil.
+// The caller must call remove, which removes the directory at path, if one exists, and releases the lock; it returns an
+// error if one of these steps fails. After Rename of the directory, path does not exist. After Replace it may be the
+// directory that was replaced. If TempDir returns an error, path is "" and remove is nil.
 func TempDir(parent, prefix string) (path string, remove func() error, err error) {
 	removeAbandoned(parent, prefix)
 	for {
@@ -160,8 +176,9 @@ func TempDir(parent, prefix string) (path string, remove func() error, err error
 	}
 }
 
-// lock locks a directory, without waiting, until the returned file is closed. The error wraps syscall.EWOULDBLOCK while
-// another open file of the directory has the lock, and fs.ErrNotExist if there is no such directory.
+// lock locks a directory, without waiting, and returns the open directory, which the caller closes to release the lock.
+// It returns nil and an error if the directory cannot be opened or locked. The error wraps syscall.EWOULDBLOCK while
+// another open file of the directory has the lock, and fs.ErrNotExist if the directory does not exist.
 func lock(path string) (*os.File, error) {
 	dir, err := os.Open(path) //nolint:gosec // a directory of the caller
 	if err != nil {
@@ -174,8 +191,8 @@ func lock(path string) (*os.File, error) {
 }
 
 // removeAbandoned removes the directories in parent whose names begin with prefix and that no living process has
-// locked. A directory that cannot be removed stays for the next call and causes no error; neither does a parent that
-// cannot be read.
+// locked, with their content. It ignores a directory that cannot be locked or removed, which stays for the next call,
+// and a parent that cannot be read.
 func removeAbandoned(parent, prefix string) {
 	entries, _ := os.ReadDir(parent)
 	for _, entry := range entries {

@@ -4,6 +4,6 @@ package durable
 
 import "syscall"
 
-// exchangeInOneStep returns syscall.ENOSYS, because only Linux exchanges two directories in one step on every common
-// file system.
+// exchangeInOneStep changes nothing and always returns syscall.ENOSYS, because this package exchanges directories in
+// one step only on Linux.
 func exchangeInOneStep(string, string) error { return syscall.ENOSYS }

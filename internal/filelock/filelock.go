@@ -18,13 +18,14 @@ import (
 // interval is the pause between two attempts to take a lock that another process holds.
 const interval = 20 * time.Millisecond
 
-// Lock takes the lock of a file, which it creates with mode 0600 if it is missing. Its directory must exist. Lock
-// returns the open file, which the caller closes to release the lock. The file is not removed.
+// Lock takes the exclusive lock of the file at path, which it creates with mode 0600 if it is missing. Its directory
+// must exist. Lock returns the open file, which the caller closes to release the lock. Closing does not remove the
+// file.
 //
 // While another open file of this or another process has the lock, Lock tries again every 20 milliseconds until the
-// context ends, and then returns the error of ctxio.Err. It calls waiting, which may be nil, after each attempt that
-// found the lock taken. The first attempt is made even if the context has ended. Lock returns any other error at once:
-// the file cannot be opened or locked.
+// context ends, and then returns the error of ctxio.Err: the cause if it wraps the context's error, else the context's
+// error. It calls waiting, which may be nil, after each attempt that found the lock taken. The first attempt is made
+// even if the context has ended. If the file cannot be opened or locked, Lock returns nil and an error at once.
 func Lock(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	for {
 		if file, err := Try(path); file != nil || err != nil {
@@ -41,8 +42,10 @@ func Lock(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	}
 }
 
-// Try makes one attempt to take the lock of a file, as Lock does. It returns nil and no error if another open file of
-// this or another process has the lock. It returns an error if the file cannot be opened or locked.
+// Try makes one attempt to take the exclusive lock of the file at path, without waiting. Like Lock, it creates the file
+// with mode 0600 if it is missing, and returns the open file, which the caller closes to release the lock. It returns
+// nil and no error if another open file of this or another process has the lock. It returns nil and an error if the
+// file cannot be opened or locked, for example because its directory does not exist.
 func Try(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the caller chooses the file
@@ -66,7 +69,8 @@ func Try(path string) (*os.File, error) {
 	}
 }
 
-// sameFile reports whether path still names the open file. It returns false if either cannot be inspected.
+// sameFile reports whether path still names the open file, which a lock holder may have removed or replaced. It returns
+// false if the open file or the path cannot be inspected.
 func sameFile(file *os.File, path string) bool {
 	opened, err := file.Stat()
 	if err != nil {

@@ -19,15 +19,17 @@ const commandBlock = "lifecycle_commands"
 // interpolation matches an interpolated expression that contains no braces.
 var interpolation = regexp.MustCompile(`\$\{[^{}]*\}`)
 
-// Commands returns the command lines in the resources and data sources of a template, and in the blocks within them.
-// files maps the names of the template's files to their texts. The command lines are sorted and without repetitions;
-// the result is nil if there are none.
+// Commands returns the command lines in the resources and data sources of a template, and in the blocks within them,
+// such as provisioners. files maps the names of the template's files to their texts, which are all read as native
+// syntax. The command lines are sorted and without repetitions; the result is nil if there are none. Files with syntax
+// errors are read as far as possible, without an error.
 //
-// A command line is the source text of the arguments "command", "interpreter" and "program" of one block, followed by
-// the sorted names in the argument "environment" of that block. In a block lifecycle_commands, each argument is a
-// command line of its own, without an environment. White space is collapsed, and each interpolated expression without
-// braces in it is replaced by "${…}", so that command lines are equal if they run the same program with the same form
-// of arguments. Files with syntax errors are read as far as possible.
+// A command line consists of the source texts of the arguments "command", "interpreter" and "program" of one block, in
+// this order, followed by the sorted names of the variables in the argument "environment" of that block, all separated
+// by blanks. In a block lifecycle_commands, each argument is a command line of its own, without an environment. White
+// space is collapsed, and ${…} replaces each interpolation that contains no braces. For example, the command line of
+// command = "deploy ${var.size}" is the text "deploy ${…}" with its quotation marks. Command lines are therefore equal
+// if they run the same program with the same form of arguments.
 func Commands(files map[string]string) []string {
 	var commands []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -41,8 +43,10 @@ func Commands(files map[string]string) []string {
 	return slices.Compact(commands)
 }
 
-// commandsIn returns the command lines of a block and of the blocks in it, unsorted and with repetitions. See Commands
-// for what a command line is. text is the text of the file that contains the block.
+// commandsIn returns the command lines of a block and of the blocks in it, unsorted and with repetitions, or nil if
+// there are none. A command line joins the arguments command, interpreter and program of one block and the names in its
+// argument environment; see Commands. The block is a resource, a data source or a block within one, which commandsIn
+// does not check. text is the text of the file that contains the block.
 func commandsIn(block *hclsyntax.Block, text string) []string {
 	var commands, parts []string
 	for _, name := range slices.Sorted(maps.Keys(block.Body.Attributes)) {
@@ -66,15 +70,17 @@ func commandsIn(block *hclsyntax.Block, text string) []string {
 	return commands
 }
 
-// commandText returns the source of an expression in one line, in which "${…}" replaces each interpolated expression
-// without braces in it. text is the text of the file that contains the expression.
+// commandText returns the source of an expression in one line, with white space collapsed. "${…}" replaces each
+// interpolation "${EXPRESSION}" whose EXPRESSION contains no braces; others keep their text, except for the
+// interpolations within them. text is the whole text of the file from which the expression was parsed.
 func commandText(expression hcl.Expression, text string) string {
 	source := string(expression.Range().SliceBytes([]byte(text)))
 	return strings.Join(strings.Fields(interpolation.ReplaceAllString(source, "${…}")), " ")
 }
 
-// environmentNames returns the sorted names of the variables in the argument "environment". Names that are not literal
-// are left out. It returns nil if the argument is not written as an object, as in a call of merge, or if no name is
+// environmentNames returns the sorted names of the environment variables in the argument "environment" of a block, such
+// as ["HOME" "PATH"] for { HOME = "/tmp", "PATH" = var.path }. Keys that are neither a bare name nor a constant string
+// are left out. It returns nil if the argument is not written as an object, such as a call of merge, or if no name is
 // left.
 func environmentNames(expression hcl.Expression) []string {
 	pairs, diags := hcl.ExprMap(expression)

@@ -10,7 +10,7 @@ import (
 )
 
 // CommandFile is the file name of a template that CommandTemplate.Text returned. A record stores the template under
-// this name. Whoever runs a template that has a file of this name must provide CommandInputs and CommandInputsDir in
+// this name. A caller that runs a template with a file of this name must provide CommandInputs and CommandInputsDir in
 // the working directory, because the commands in the template read them.
 const CommandFile = "_command.tf"
 
@@ -26,8 +26,11 @@ const (
 // variables are not inputs of the command.
 const OutputVariable = "_output_"
 
-// A CommandTemplate describes a file of a template whose only effect is to run a command: it runs "COMMAND create" when
-// the template is applied and "COMMAND delete" when it is destroyed. Other files may have outputs.
+// A CommandTemplate describes a generated template file, named CommandFile, whose only effect is to run a command:
+// OpenTofu runs "COMMAND create" when the template is applied for the first time or with changed inputs, and "COMMAND
+// delete" when it is destroyed. A CommandTemplate consists of the name of the executable, the variables that the
+// command reads as its inputs, and the outputs. The zero value is not valid, because it has no command. Other files of
+// the template may declare variables and outputs as well.
 type CommandTemplate struct {
 	// Command is the name of an executable. It must satisfy IsCommandName.
 	Command string
@@ -39,7 +42,10 @@ type CommandTemplate struct {
 	Outputs []CommandOutput
 }
 
-// A CommandInput is a variable of a CommandTemplate.
+// A CommandInput is a variable of a CommandTemplate: its name, whether its value is a secret, and whether another file
+// of the template declares the variable, so that the generated file must not; Sensitive has no effect then. Variables
+// whose names begin with OutputVariable contain the value of an output; all others are inputs of the command. The zero
+// value is not valid, because it has no name.
 type CommandInput struct {
 	Name string
 	// Sensitive means that the value is a secret.
@@ -48,8 +54,9 @@ type CommandInput struct {
 	Declared bool
 }
 
-// A CommandOutput is an output of a CommandTemplate. With Nullable, the output does not exist if its value is the empty
-// text.
+// A CommandOutput is an output of a CommandTemplate: its name, and whether it is Nullable. Its value is that of the
+// variable OutputVariable + NAME. If a Nullable output would be the empty text, it is null instead, so that OpenTofu
+// does not store it. The zero value is not valid, because it has no name.
 type CommandOutput struct {
 	Name     string
 	Nullable bool
@@ -66,9 +73,10 @@ var (
 // and the characters _ . + -, and does not begin with one of the last three.
 func IsCommandName(name string) bool { return commandName.MatchString(name) }
 
-// IsVariableName reports whether a name can be the name of a variable or an output of a CommandTemplate: an identifier
-// of ASCII letters, digits, underscores and hyphens that begins with a letter or an underscore, and that neither
-// OpenTofu reserves, such as "count", nor this program; see isReserved.
+// IsVariableName reports whether a name can be the name of a variable or an output of a CommandTemplate. Such a name
+// consists of ASCII letters, digits, underscores and hyphens and begins with a letter or an underscore. It is neither
+// reserved by OpenTofu for variables, such as "count", nor begins with "_binding" or "_complete", which are reserved
+// for the adapter.
 func IsVariableName(name string) bool {
 	reserved := []string{
 		"source", "version", "providers", "count", "for_each", "lifecycle", "depends_on", "locals",
@@ -77,12 +85,20 @@ func IsVariableName(name string) bool {
 }
 
 // Text returns the template in native syntax, for a file named CommandFile. Equal CommandTemplates have equal texts.
-// Text does not check the names in t.
+// Text does not check the names in t: with an invalid name the text is not a valid template.
 //
-// A resource is created first that creates nothing, and whose destruction runs "delete". A second resource depends on
-// it and runs "create". OpenTofu therefore runs "delete" even if the creation failed, because it drops a resource whose
-// creation failed without running its destroy-time commands. The second resource is replaced when an input changes; the
-// first one stays, so "create" runs again and "delete" does not.
+// The text declares the variables in t.Inputs, except those that another file declares. Only variables whose Sensitive
+// is set are sensitive. The text also declares the outputs, which are always sensitive. The value of an output is that
+// of the variable OutputVariable + NAME; if the output is Nullable, the empty text becomes null.
+//
+// The text contains two resources of the type terraform_data. The first one is created first and destroyed last. It
+// creates nothing, and its destruction runs "COMMAND delete". The second resource depends on it and runs "COMMAND
+// create". OpenTofu therefore runs "delete" even if the creation failed, because it drops a resource whose creation
+// failed without running its destroy-time commands. The second resource is replaced when an input of the command
+// changes, but not when the value of an output does. The first one stays, so "create" runs again and "delete" does not.
+//
+// Both commands read the file CommandInputs as their standard input, and the environment variable BIND_INPUTS contains
+// the absolute path of CommandInputsDir. The caller that runs OpenTofu must provide both in its working directory.
 func (t CommandTemplate) Text() string {
 	var text strings.Builder
 	text.WriteString("# The adapter generated this file from the key `command` of the service definition.\n\n")
@@ -123,10 +139,10 @@ func (t CommandTemplate) Text() string {
 	return string(hclwrite.Format([]byte(text.String())))
 }
 
-// writeProvisioner appends the provisioner that runs the command with an action, "create" or "delete", to text. The
-// command reads the file CommandInputs from its standard input, and gets the path of CommandInputsDir in the variable
-// BIND_INPUTS. when is the line that selects the time at which OpenTofu runs it, or "" for the creation of the
-// resource.
+// writeProvisioner appends a local-exec provisioner to text, which runs the shell command "COMMAND ACTION" with the
+// file CommandInputs as its standard input, and the absolute path of CommandInputsDir in the environment variable
+// BIND_INPUTS. action is "create" or "delete". when is the complete line, with indentation and newline, that sets the
+// argument `when` of the provisioner; for "", OpenTofu runs the provisioner when it creates the resource.
 func (t CommandTemplate) writeProvisioner(text *strings.Builder, action, when string) {
 	fmt.Fprintf(text, "  provisioner \"local-exec\" {\n%s    command     = %s\n"+
 		"    environment = { BIND_INPUTS = abspath(%s) }\n  }\n",

@@ -14,7 +14,8 @@ var labels = map[string][]string{ //nolint:gochecknoglobals // a constant table
 	"variable": {"name"},
 }
 
-// topLevelSchema returns the HCL schema of the top-level blocks in labels. It has no attributes.
+// topLevelSchema returns the HCL schema of the top-level blocks of OpenTofu files, such as resource with the labels
+// type and name. It contains the block types in the table labels, and no top-level arguments.
 func topLevelSchema() *hcl.BodySchema {
 	schema := &hcl.BodySchema{}
 	for kind, names := range labels {
@@ -23,9 +24,11 @@ func topLevelSchema() *hcl.BodySchema {
 	return schema
 }
 
-// declare records the names that a top-level block declares, with declareName. A provider block with an alias declares
-// the name together with the alias. A block whose type declares no name, such as terraform, is ignored. The block must
-// not be that of an override file.
+// declare records the names that a top-level block declares: each local value of a locals block, or the type and the
+// labels of the block, such as `resource "aws_instance" "web"`. A provider block with an alias declares the provider
+// together with the alias. If a name was declared before, declare adds a Repeated to the module; see declareName. A
+// block whose type has no labels, such as terraform, or is unknown is ignored. The block must not be that of an
+// override file, because such blocks change other blocks and declare nothing.
 func (in *inspector) declare(block *hclsyntax.Block) {
 	name := block.Type + ` "` + strings.Join(block.Labels, `" "`) + `"`
 	switch block.Type {
@@ -44,8 +47,9 @@ func (in *inspector) declare(block *hclsyntax.Block) {
 	}
 }
 
-// declareName records the declaration of a name, such as `variable "size"`, at a position. If the name was declared
-// before, it adds a Repeated to the module instead.
+// declareName records in in.declared that a name, such as `variable "size"`, is declared at a range of a file. If the
+// name was declared before, declareName instead adds a Repeated with both positions to the module, and in.declared
+// keeps the first position.
 func (in *inspector) declareName(name string, at hcl.Range) {
 	pos := position(&at, "")
 	if earlier, ok := in.declared[name]; ok {

@@ -17,7 +17,8 @@ import (
 )
 
 // An expression is a parsed parameter_name of an import list: the HCL expression, such as var.NAME, local.NAME or 10,
-// that the template gets in place of the value of an attribute. parseExpression returns it.
+// that the template gets in place of the value of an attribute. It also contains the NAME if it is var.NAME, the value
+// if it is a literal, and all of its references. parseExpression returns it; the zero value is not valid.
 type expression struct {
 	text       string          // the HCL text to write
 	variable   string          // NAME if the expression is var.NAME, else ""
@@ -25,7 +26,9 @@ type expression struct {
 	traversals []hcl.Traversal // all references in the expression
 }
 
-// A mappingEntry is an entry of import_parameter_mappings, and what it has replaced so far.
+// A mappingEntry is a parsed entry of import_parameter_mappings, which replaces the values of all attributes with one
+// name by an expression. It also records whether it concerned an attribute and, if the expression is a variable, the
+// values that it has replaced so far. The zero value is not valid, because it has no expression.
 type mappingEntry struct {
 	attribute   string
 	expression  *expression
@@ -33,18 +36,21 @@ type mappingEntry struct {
 	occurrences []occurrence // the values that it replaced, if the expression is a variable
 }
 
-// An occurrence is a value in the state that a variable replaces.
+// An occurrence is a value of an attribute that an import mapping replaced by a variable. It consists of the path of
+// the attribute, such as "aws_instance.web.size", the value, and whether the value is sensitive. The value is that in
+// the state or, for an argument of import_parameters_to_add, the literal in that list, which never counts as sensitive.
 type occurrence struct {
 	path      string
 	value     any
 	sensitive bool
 }
 
-// parseLists parses the three lists of the import action into w.deleted, w.added, w.mapped and w.mappings. w.resources
-// must be set. It warns of paths in Delete that are not those of an attribute or block of an imported resource, of
-// paths in Add that are not those of an argument of one, and of attributes that are mapped twice, of which the last
-// mapping counts. It returns an error for an invalid parameter_name, and for an addition of an argument that the type
-// of the resource does not have.
+// parseLists parses the three lists of the import action, r.Delete, r.Add and r.Mappings, into w.deleted, w.added,
+// w.mapped and w.mappings. w.resources must be set. It adds warnings to w.result for paths in Delete that are not those
+// of an attribute or block of an imported resource, for paths in Add that are not those of an argument of one, and for
+// attributes that are mapped twice, of which the last mapping counts. It returns an error for a parameter_name that is
+// not an expression in one line, and for an addition of an argument that the type of the resource does not have or that
+// only the provider sets. The lists are incomplete then.
 func (w *rewriter) parseLists(r Regeneration) error {
 	w.deleted, w.added, w.mapped = map[string]bool{}, map[string]map[string]*expression{}, map[string]*mappingEntry{}
 	for _, path := range r.Delete {
@@ -76,8 +82,9 @@ func (w *rewriter) parseLists(r Regeneration) error {
 	return nil
 }
 
-// findTarget returns the imported resource that a path TYPE.NAME.… begins with, and the names that follow. Both are nil
-// if the resource is not imported, or if no name follows.
+// findTarget returns the imported resource that a path TYPE.NAME.… begins with, and the names that follow, such as
+// ["timeouts" "create"]. It does not check whether the resource has an attribute or block of these names. Both results
+// are nil if the resource is not imported, or if no name follows.
 func (w *rewriter) findTarget(path string) (*importedResource, []string) {
 	parts := strings.Split(path, ".")
 	if len(parts) < 3 {
@@ -95,8 +102,10 @@ func (w *rewriter) findTarget(path string) (*importedResource, []string) {
 var metaArguments = []string{"depends_on", "provider"} //nolint:gochecknoglobals // a constant table
 
 // addArgument records an entry of import_parameters_to_add in w.added, where it replaces an earlier entry for the same
-// argument. It returns an error if the parameter_name is invalid, or if the imported resource has no such argument. If
-// the path is not TYPE.NAME.ARGUMENT of an imported resource, it only warns and ignores the entry.
+// argument. The path of the argument is entry.TFVariable. addArgument returns an error if the parameter_name,
+// entry.Parameter, is not an expression in one line, or if the type of the imported resource has no such attribute that
+// a configuration may set; depends_on and provider are always allowed. If the path is not TYPE.NAME.ARGUMENT of an
+// imported resource, addArgument adds a warning to w.result and ignores the entry.
 func (w *rewriter) addArgument(entry Mapping) error {
 	parsed, err := parseExpression(entry)
 	if err != nil {
@@ -122,13 +131,16 @@ func (w *rewriter) addArgument(entry Mapping) error {
 	return nil
 }
 
-// settable returns the sorted names of the attributes that a configuration may set.
+// settable returns the sorted names of the attributes that a configuration may set, because their schema declares them
+// required or optional. attributes are the schemas by name. The result is empty if there are none.
 func settable(attributes map[string]tfjson.Attribute) []string {
 	return slices.DeleteFunc(value.Keys(attributes), func(name string) bool { return !attributes[name].Settable() })
 }
 
-// parseExpression parses the parameter_name of an entry. A bare name is the variable of that name, except true, false
-// and null. It returns an error if the text is empty or is not an expression in one line.
+// parseExpression parses the parameter_name of an entry. A bare name, such as size, is the variable of that name,
+// var.size, except true, false and null, and except a name with a comment. Surrounding white space and comments are
+// dropped. It returns nil and an error if the text is empty, is not an HCL expression, or has several lines. It does
+// not check whether the variables exist.
 func parseExpression(entry Mapping) (*expression, error) {
 	text := strings.TrimSpace(entry.Parameter)
 	parsed, diags := hclsyntax.ParseExpression([]byte(text), "parameter_name", hcl.InitialPos)
@@ -156,7 +168,7 @@ func parseExpression(entry Mapping) (*expression, error) {
 }
 
 // literalScalar returns the value of a constant expression: a string, a bool, or a json.Number. It returns nil for any
-// other expression, including null.
+// other expression, such as a reference, a function call, a list, an object or null.
 func literalScalar(parsed hclsyntax.Expression) any {
 	switch v := constant(parsed); {
 	case v.Type() == cty.Bool:
@@ -170,10 +182,11 @@ func literalScalar(parsed hclsyntax.Expression) any {
 	}
 }
 
-// addedExpression returns the expression of an argument that import_parameters_to_add adds. A mapping of the attribute
-// name takes precedence: its expression is returned, and it counts as used. If the added expression is a literal,
-// mappingEntry.replaces records its value as an occurrence; the expression of the mapping is returned even if replaces
-// returns false. path is that of the argument, for warnings.
+// addedExpression returns the HCL text of an argument that import_parameters_to_add adds. name is the name of the
+// argument, path its path with the resource, such as "aws_instance.web.size", for warnings, and added the expression of
+// the entry. A mapping in import_parameter_mappings of the attribute name takes precedence: its expression is returned,
+// and it counts as used. If the added expression is a literal, mappingEntry.replaces records its value as an
+// occurrence; the expression of the mapping is returned even if replaces returns false.
 func (w *rewriter) addedExpression(name, path string, added *expression) string {
 	m := w.mapped[name]
 	if m == nil {
@@ -186,10 +199,12 @@ func (w *rewriter) addedExpression(name, path string, added *expression) string 
 	return m.expression.text
 }
 
-// replaces reports whether the mapping replaces a value in the state, and marks the mapping as used. If the expression
-// of the mapping is a variable, the value is recorded as an occurrence. replaces returns false, with a warning in the
-// result of w, if the value contains a number that the variable could not hold unchanged; nothing is recorded then, and
-// the value must stay in the text. It returns true for every value if the expression is not a variable.
+// replaces reports whether the mapping replaces a value, and marks the mapping as used. o is the value, from the state
+// or of an added argument, with its path and sensitivity. If the expression of the mapping is a variable, o is recorded
+// in m.occurrences. replaces returns false, and adds a warning to the result of w, if the value contains a number that
+// is too large for a variable: an integer of more than 64 bits, or a number beyond float64. o is not recorded then, and
+// a value in the state must stay in the text. Fractions are not checked, although a variable holds them only with the
+// precision of float64. It returns true for every value if the expression is not a variable.
 func (m *mappingEntry) replaces(w *rewriter, o occurrence) bool {
 	m.used = true
 	if m.expression.variable == "" {
@@ -204,10 +219,11 @@ func (m *mappingEntry) replaces(w *rewriter, o occurrence) bool {
 	return true
 }
 
-// assignValues determines the values of the variables from their occurrences, and stores them and the names of the
-// sensitive ones in w.result. A variable gets the first value that is not a list or map, or else the first value. It is
-// sensitive if one of its occurrences is. A variable without occurrences gets no value. assignValues warns of
-// occurrences with a different value. It must be called once, after all resources have been written.
+// assignValues determines the values of the variables from the occurrences of the mappings, and stores them and the
+// names of the sensitive ones in w.result. A variable gets the first of its values that is not a list or map, or else
+// the first value. It is sensitive if one of its occurrences is. A variable without occurrences gets no value.
+// assignValues adds a warning to w.result for each occurrence with another value. It must be called once, after all
+// resources have been written.
 func (w *rewriter) assignValues() {
 	byVariable := map[string][]occurrence{}
 	for _, m := range w.mappings {
@@ -243,8 +259,10 @@ func isScalar(v any) bool {
 	}
 }
 
-// warnUnused adds a warning for each mapping that replaced no value, with the reason. It must be called after all
-// resources have been written.
+// warnUnused adds a warning to w.result for each mapping that concerned no attribute. The warning states the reason:
+// the attribute has no value in any imported resource, it is a nested block, which cannot be mapped, or no imported
+// resource has an attribute of that name that a configuration may set. warnUnused must be called after all resources
+// have been written.
 func (w *rewriter) warnUnused() {
 	attributes, blocks := map[string]bool{}, map[string]bool{}
 	for _, r := range w.resources {
@@ -268,8 +286,8 @@ func (w *rewriter) warnUnused() {
 }
 
 // collectNames adds to attributes the names of all attributes that can be set, including nested ones, and to blocks the
-// names of all nested blocks. schemas and nestedBlocks are the attributes and blocks of one schema; nestedBlocks may be
-// nil.
+// names of all nested blocks. Neither map may be nil. schemas and nestedBlocks are the attributes and blocks of one
+// schema; both may be nil.
 func collectNames(
 	schemas map[string]tfjson.Attribute, nestedBlocks map[string]tfjson.NestedBlock, attributes, blocks map[string]bool,
 ) {

@@ -10,8 +10,8 @@ import (
 
 // WithoutValidations returns a copy of the files of a template, file name → text, without the validation blocks of its
 // variables. It is used for destroying: a value that fails a validation must not keep OpenTofu from destroying
-// resources. In the copy, files without such a block and files with syntax errors have the same text. The parameter is
-// not changed.
+// resources. Files without such a block and files with syntax errors have the same text in the copy. The parameter is
+// not changed; the result is nil if files is nil.
 func WithoutValidations(files map[string]string) map[string]string {
 	stripped := maps.Clone(files)
 	for name, text := range files {
@@ -32,7 +32,8 @@ func WithoutValidations(files map[string]string) map[string]string {
 	return stripped
 }
 
-// removeBlocks removes the blocks of a type that are directly in a body, in place.
+// removeBlocks removes the blocks of the type blockType, such as "validation", that are directly in a body. It changes
+// the body; blocks within other blocks stay.
 func removeBlocks(body *hclwrite.Body, blockType string) {
 	for _, block := range body.Blocks() {
 		if block.Type() == blockType {

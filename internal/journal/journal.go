@@ -21,9 +21,12 @@ const heldLimit = time.Second
 // therefore does not delay the answer, and the secrets that a short command learns are registered before its first line
 // is masked.
 //
-// If the command takes longer than heldLimit, for example because it waits for a lock, the lines so far are written in
-// the background, so that an operator sees them and a killed command does not lose them. A Journal is safe for
-// concurrent use, except that Hold and Release belong to one goroutine.
+// A line is held back for about one second, heldLimit, at most. If the command takes longer, for example because it
+// waits for a lock, the journal writes the lines so far in the background, so that an operator sees them and a killed
+// command does not lose them. Tasks that are held back always wait for Release.
+//
+// New returns a Journal; the zero value cannot be used. A Journal is safe for concurrent use, except that Hold and
+// Release belong to one goroutine.
 type Journal struct {
 	out     io.Writer
 	secrets *redact.Secrets
@@ -36,16 +39,19 @@ type Journal struct {
 	tasks   []func(context.Context)
 }
 
-// New returns a journal that writes to out and masks secrets; secrets that are added to the set later are masked from
-// then on. It holds back nothing until Hold is called.
+// New returns a journal that writes to out and masks the secrets of the set. Secrets that are added to the set later
+// are masked from then on. With a nil set, only the values that a text itself labels as secret are masked. The journal
+// holds back nothing until Hold is called.
 func New(out io.Writer, secrets *redact.Secrets) *Journal {
 	return &Journal{out: out, secrets: secrets}
 }
 
-// Write writes one log line with its secrets masked, or holds it back after Hold. A line without a line break at its
-// end gets one, and a line that cannot be masked in time is replaced by redact.Withheld. Write returns the length of
-// the line before masking, as io.Writer requires, and 0 with an error. The error is that of the underlying writer; a
-// line that is held back never causes one.
+// Write writes one log line, with its secrets masked, to the underlying writer. Between Hold and Release, it stores a
+// copy of the line instead, which Release writes, or a timer one second after the first such line. A line without a
+// line break at its end gets one, and a line that cannot be masked within redact.Limit, one second for one line or for
+// all lines that are held back together, is replaced by the text redact.Withheld. Write returns the length of the line
+// before masking, as io.Writer requires, and 0 with an error. The error is that of the underlying writer; a line that
+// is held back never causes one.
 func (j *Journal) Write(line []byte) (int, error) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -62,21 +68,23 @@ func (j *Journal) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// wholeLine returns text with a line break at its end, which masking may have removed.
+// wholeLine returns text with a line break at its end. It adds the line break if text has none, because masking may
+// have removed it, and otherwise returns text unchanged.
 func wholeLine(text string) string { return strings.TrimSuffix(text, "\n") + "\n" }
 
-// Hold makes the journal hold back tasks until Release is called, and lines until Release is called or heldLimit has
-// passed since the first of them. The caller must call Release, because no other method runs the tasks.
+// Hold makes the journal hold back tasks until Release is called, and lines until Release is called or one second,
+// heldLimit, has passed since the first line that is held back. The caller must call Release, because no other method
+// runs the tasks.
 func (j *Journal) Hold() {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	j.held = true
 }
 
-// After runs a task that masks secrets when the answer has been written, in Release. If the journal does not hold back
-// anything, because no answer is awaited, the task runs before After returns. The context of the task has the values of
-// ctx, or of the context of Release if the task is held back. It ends after redact.Limit; the cancellation of ctx does
-// not end it.
+// After runs a task that masks secrets after the answer has been written. While the journal holds back tasks, Release
+// runs it later. Otherwise no answer is awaited, and the task runs before After returns. The context that the task
+// receives ends after redact.Limit, one second. It has the values of ctx or, if the task is held back, of the context
+// of Release; the cancellation of these contexts does not end it.
 func (j *Journal) After(ctx context.Context, task func(context.Context)) {
 	j.mutex.Lock()
 	held := j.held
@@ -89,10 +97,10 @@ func (j *Journal) After(ctx context.Context, task func(context.Context)) {
 	}
 }
 
-// Release runs the tasks that are held back, and then those that are added meanwhile, in their order. Then it writes
-// the lines that are held back, including those of the tasks; errors of the writer are ignored. From then on, lines are
-// written at once and tasks run at once. Each task has its own time limit; the cancellation of ctx has no effect, see
-// WithMaskingTime. Without Hold, Release does nothing.
+// Release ends Hold: it runs the tasks that are held back, and then those that are added meanwhile, in their order.
+// Then it writes the lines that are held back, including those of the tasks; errors of the writer are ignored. From
+// then on, lines are written at once and tasks run at once. The tasks receive the values of ctx, but not its
+// cancellation, and each has its own time limit, redact.Limit, one second. Without Hold, Release does nothing.
 func (j *Journal) Release(ctx context.Context) {
 	for tasks := j.takeTasks(); len(tasks) > 0; tasks = j.takeTasks() {
 		for _, task := range tasks {
@@ -102,8 +110,9 @@ func (j *Journal) Release(ctx context.Context) {
 	j.flush(ctx)
 }
 
-// takeTasks removes the tasks that are held back and returns them in their order. If there are none, it returns an
-// empty list, and the journal no longer holds back tasks and lines; the lines that it has are left for flush.
+// takeTasks removes the tasks that are held back from the journal and returns them in their order. If there are none,
+// it returns nil, and the journal no longer holds back tasks and lines from then on; the lines that it has are left for
+// flush. Otherwise the journal continues to hold back.
 func (j *Journal) takeTasks() []func(context.Context) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -112,10 +121,13 @@ func (j *Journal) takeTasks() []func(context.Context) {
 	return tasks
 }
 
-// flush writes the lines that are held back, in their order. Masking them has one time limit for all, redact.Limit:
-// short lines are masked first, so that a long line cannot prevent the others from being written. A line that cannot be
-// masked in time is replaced by redact.Withheld. Only the values of ctx are used; see WithMaskingTime. Its end has no
-// effect. Errors of the writer are ignored.
+// flush writes the lines that are held back, in their order, and stops the timer that would write them. It first waits
+// until another call of flush has ended. Masking the lines has one time limit for all, redact.Limit, one second. Short
+// lines are masked first, so that a long line cannot prevent the others from being written. A line that cannot be
+// masked in time is replaced by the text redact.Withheld.
+//
+// Only the values of ctx are used; its end has no effect. Errors of the writer are ignored. flush writes nothing if no
+// line is held back, and it does not change whether later lines are held back.
 func (j *Journal) flush(ctx context.Context) {
 	j.writing.Lock()
 	defer j.writing.Unlock()
@@ -143,16 +155,17 @@ func (j *Journal) flush(ctx context.Context) {
 	}
 }
 
-// WithMaskingTime calls a task that masks secrets with a context that ends after redact.Limit, and returns when the
-// task has ended, which is later if the task ignores its context. That context has the values of ctx. Cancelling ctx
-// has no effect on it, because a command that was interrupted still has to write its log.
+// WithMaskingTime calls a task that masks secrets with a context that ends after redact.Limit, one second. It returns
+// when the task has ended, which is later if the task ignores its context. That context has the values of ctx, but its
+// cancellation has no effect, because a command that was interrupted still has to write its log.
 func WithMaskingTime(ctx context.Context, task func(context.Context)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), redact.Limit)
 	defer cancel()
 	task(ctx)
 }
 
-// Logger returns a logger that writes the lines of a level and above to the journal, as text with times in UTC.
+// Logger returns a new logger that writes records of this level and above to the journal, in the format of
+// slog.TextHandler with times in UTC. Records below the level are dropped.
 func (j *Journal) Logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{
 		Level: level,

@@ -24,23 +24,27 @@ const (
 	checkEvery     = 4 << 10 // the amount of text that is searched between two checks of the time
 )
 
-// A span is a part of a text, from the byte offset from up to the offset to.
+// A span is a part of a text, from the byte offset from up to, but not including, the byte offset to. The zero value is
+// empty.
 type span struct{ from, to int }
 
-// A pattern is one form of a secret. If base64 is set, text is the part of the secret's base64 that does not depend on
-// adjacent bytes. The characters around it may encode more of the secret, so the whole base64 run is masked.
+// A pattern is a text as which a program may write a secret. If base64 is set, text is the part of the secret's base64
+// that does not depend on adjacent bytes. The characters around it may encode more of the secret, so the whole base64
+// run is masked. Otherwise exactly text is masked. A pattern in an index has at least 6 bytes, the constant shortest.
 type pattern struct {
 	text   string
 	base64 bool
 }
 
-// An index maps the first bytes of patterns, as many as the constant shortest says, to these patterns, the longest
-// first. A nil index contains no patterns.
+// An index contains the patterns to search for. It maps the first 6 bytes of patterns, the constant shortest, to all
+// patterns that begin with them, the longest first. A nil index contains no patterns and can be searched.
 type index map[string][]pattern
 
-// newIndex returns the patterns of the secrets, without surrounding white space. It leaves out secrets of less than
-// shortest bytes, and those that are equal to or contained in one of the words. The index is incomplete if expired,
-// which is called repeatedly, reports true before the end.
+// newIndex returns an index of the secrets, verbatim and as programs escape, quote or encode them; surrounding white
+// space of the secrets is dropped. It leaves out secrets of less than 6 bytes, the constant shortest, and those that
+// are equal to or contained in one of the words, because these must stay readable. newIndex calls expired before it
+// adds a secret. If expired reports true, as it must in every later call as well, the remaining secrets are left out,
+// so that the index is incomplete. The index is never nil.
 func newIndex(secrets, words []string, expired func() bool) index {
 	patterns, seen := index{}, map[string]bool{}
 	for _, secret := range secrets {
@@ -60,9 +64,11 @@ func newIndex(secrets, words []string, expired func() bool) index {
 	return patterns
 }
 
-// find returns the spans of a text that match a pattern; for a pattern in base64 that is the whole base64 run around
-// the match. Of several patterns that match at the same byte, it uses the longest. The spans may overlap. The result is
-// nil without a match, and incomplete if expired reports true before the end.
+// find returns the spans of a text that match a pattern; for a pattern in base64 that is the whole run of base64
+// characters around the match. Of several patterns that match at the same byte, it uses the longest. The spans are
+// sorted by their first byte, except that one in base64 can begin earlier, and they may overlap. The result is nil
+// without a match. find calls expired every 4 KiB, and returns the spans found so far as soon as it reports true. x may
+// be nil.
 func (x index) find(text string, expired func() bool) (spans []span) {
 	for at := 0; at+shortest <= len(text) && len(x) > 0; at++ {
 		if at%checkEvery == 0 && expired() {
@@ -95,11 +101,12 @@ func isBase64(char rune) bool {
 // others anywhere.
 var bashSigns = regexp.MustCompile("^[#~]|[!\"$&'()*,;<>?\\[\\\\\\]^`{|} ]")
 
-// forms returns the patterns in which programs write a secret: verbatim, escaped for URLs, HTML, SQL, shells and HCL,
-// with white space reduced to single blanks, and each of these quoted up to three times as in JSON or Go. A secret of
-// more than longestEscaped bytes has only the verbatim and the quoted forms. For a secret of several lines forms also
-// returns the forms of each line of at least shortestLine bytes, except for lines that begin with "-----". Forms
-// shorter than the constant shortest are left out, and forms may occur twice.
+// forms returns the patterns in which programs write a secret, except in base64: verbatim, escaped for URLs, HTML, SQL,
+// shells and HCL, with white space reduced to single blanks, and each of these quoted up to three times as in JSON or
+// Go. A secret of more than 4 KiB, the constant longestEscaped, has only the verbatim and the quoted forms. For a
+// secret of several lines forms also returns the forms of each line of at least 12 bytes, the constant shortestLine,
+// except for lines that begin with "-----". Forms shorter than 6 bytes, the constant shortest, are left out, so the
+// result is nil for a shorter secret without such forms. The order is not specified, and forms may occur twice.
 func forms(secret string) (all []pattern) {
 	texts := []string{secret}
 	if len(secret) <= longestEscaped {
@@ -148,8 +155,9 @@ func quoted(text string) []string {
 
 // inBase64 returns the patterns of a secret in base64, in the standard and the URL-safe alphabet. Base64 encodes groups
 // of three bytes, so a secret has three encodings, depending on its offset in the encoded text. The characters that
-// also depend on the bytes before or after the secret are left out, and so are encodings of which less than
-// shortestBase64 characters remain.
+// also depend on the bytes before or after the secret are left out, and so are encodings of which less than 8
+// characters, the constant shortestBase64, remain. Patterns may occur twice; the result is nil if none remains. secret
+// must have at least 2 bytes, because inBase64 panics otherwise.
 func inBase64(secret string) (all []pattern) {
 	for before := range 3 {
 		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {

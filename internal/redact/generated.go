@@ -22,9 +22,13 @@ var (
 		`.*?-----END [A-Z0-9 ]+-----|\b(ssh-[a-z0-9]+|ecdsa-[a-z0-9-]+|sk-[a-z0-9@.-]+) [A-Za-z0-9+/=]+`)
 )
 
-// generatedIn returns the words of a text that look like generated secrets, or nil if there are none. Of a word that is
-// a URL, only the parts of its path, query and fragment are considered. A text that contains a private key is returned
-// as a whole, without public keys.
+// generatedIn returns the words of a text, separated by white space, that look like generated secrets. It first removes
+// certificates, public keys and other public data in PEM, and public SSH keys. If the rest contains a private key in
+// PEM, the only result is the whole rest.
+//
+// Of a word that is a URL, only the part after the first slash behind the host is considered: the names in its path,
+// and the keys and values in its query and fragment, each on its own. A URL without that slash yields nothing, even if
+// it has a query. The result is nil if no word looks like a secret.
 func generatedIn(text string) []string {
 	text = publicKeys.ReplaceAllString(text, "")
 	if strings.Contains(text, "PRIVATE KEY-----") {
@@ -46,9 +50,11 @@ func generatedIn(text string) []string {
 	return all
 }
 
-// generated reports whether a text looks like a generated secret: irregular returns true for it, also after ids in it
-// are replaced, and it is neither an IP address, nor a host, nor a version, nor an absolute path whose first directory
-// does not look generated.
+// generated reports whether a text looks like a generated secret, such as "x7Kp2mQ9vL4tRs8w". The function irregular,
+// which requires at least 16 bytes and a large number of short words and numbers, must return true for the text, also
+// after GUIDs, digests and ids of infrastructures in it are replaced by hyphens. generated returns false for an IP
+// address, a host name in lower case with or without a port, a version, and an absolute path with at least two elements
+// whose first directory does not itself look generated.
 func generated(text string) bool {
 	if !irregular(text) || net.ParseIP(text) != nil || hostOrVersion.MatchString(text) {
 		return false
@@ -86,8 +92,8 @@ func irregular(text string) bool {
 	return len(text) >= shortestGenerated && count >= max(few, len(text)/share)
 }
 
-// shapeOf maps a character to its class: 'a' for lower case, 'A' for upper case, '0' for digits, '-' for separators
-// between the parts of names, and '!' for all others.
+// shapeOf maps a character to its class: 'A' for upper case, 'a' for all other letters, '0' for digits, '-' for the
+// separators - _ . / : @ and comma between the parts of names, and '!' for all others.
 func shapeOf(char rune) rune {
 	switch {
 	case unicode.IsUpper(char):

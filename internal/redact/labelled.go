@@ -39,10 +39,18 @@ var (
 // longestName is the number of bytes before a value in which its name is searched.
 const longestName = 80
 
-// labelled appends to spans the values that a text itself labels as secret: password=…, "token": "…", ://user:…@host,
-// PASSWORD '…', private keys. A value that only replaces a secret, such as a reference, an expression, a placeholder or
-// a mask, is left out. labelled returns the extended slice, whose spans may overlap. It is incomplete if expired
-// reports true before the end.
+// labelled appends to spans the parts of a text that the text itself labels as secrets:
+//   - the values in password=…, "token": "…" and other assignments to names that denote a secret, except to the bare
+//     names secret and secrets
+//   - the user information in ://user:…@host, only the password if it has one
+//   - the credentials in an Authorization header
+//   - text literals after PASSWORD and IDENTIFIED BY in SQL
+//   - the content of private keys in PEM, JSON Web Tokens, and tokens of GitHub and GitLab
+//
+// A value that only replaces a secret, such as a reference, an expression, a placeholder or a mask, is left out.
+//
+// labelled returns the extended slice, which is not sorted and whose spans may overlap; spans may be nil. The result is
+// incomplete if expired, which is called repeatedly, reports true before the end.
 func labelled(text string, spans []span, expired func() bool) []span {
 	add := func(offset int, matches ...[]int) {
 		for _, match := range matches {
@@ -75,10 +83,14 @@ func labelled(text string, spans []span, expired func() bool) []span {
 	return spans
 }
 
-// formsAt returns the patterns that may match a secret at a colon, an equals sign or a single quote, in the order in
-// which they must be tried. It returns nil if no secret can begin there. before is the text up to that character, of
-// which the last longestName bytes suffice, and after the text from that character. formsAt adds to isSecret, which
-// must not be nil, whether a name denotes a secret, and reads it there the next time.
+// formsAt returns the patterns that may match a secret at a colon, an equals sign or a single quote in a text, in the
+// order in which they must be tried. It returns nil if no secret can begin there, for example because the name before
+// the character does not denote a secret, or is the bare word "secret" or "secrets". before is the text up to that
+// character, of which the last longestName, 80, bytes suffice, and after the text from that character, which must not
+// be empty.
+//
+// isSecret maps names in lower case to whether they denote a secret; it must not be nil. formsAt adds the name before
+// the character to the map, and reads the decision from the map when the name occurs again.
 func formsAt(before, after string, isSecret map[string]bool) []*regexp.Regexp {
 	if strings.HasPrefix(after, "://") {
 		return []*regexp.Regexp{userinfo}

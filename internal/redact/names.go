@@ -28,8 +28,11 @@ var (
 		`(tls|ssl|ssh|ca|cert|server|cluster)[_-]?key`)
 )
 
-// A certainty is how certain the keys around a value make it that the value is a secret. Values of named and above are
-// always masked.
+// A certainty states how certain the keys around a value make it that the value is a secret. Its four levels are, in
+// ascending order: unknown, the zero value, for a value that is a secret only if it looks generated; plain, for an id,
+// which is not a secret even if it looks generated; named, for a value whose key or surrounding document denotes a
+// secret; and declared, for a value that a definition or the broker declares secret. Values of named and above are
+// secrets whatever they look like.
 type certainty int
 
 const (
@@ -41,9 +44,10 @@ const (
 
 // certaintyOf returns the certainty of the value at a key. parent is the certainty of the document that contains the
 // key, and words is secretWords or maskedWords, the pattern that keys of secrets match. parent alone decides if it is
-// declared or if the key is "". Otherwise a key of an id makes the value plain, a key of another harmless value makes
-// it unknown, even in a document that is named, and a key that matches words makes it named. Any other key leaves the
-// certainty of parent, except that plain becomes unknown.
+// declared or if the key is "". Otherwise a key of an id, such as "vpc_id", makes the value plain, and a key of another
+// harmless value, such as "username" or "port", makes it unknown, even in a document that is named. A key that matches
+// words, such as "admin_password", makes it named. Any other key leaves the certainty of parent, except that plain
+// becomes unknown.
 func certaintyOf(key string, parent certainty, words *regexp.Regexp) certainty {
 	switch {
 	case parent == declared || key == "":
@@ -62,12 +66,14 @@ func certaintyOf(key string, parent certainty, words *regexp.Regexp) certainty {
 }
 
 // walk returns a copy of a document in which every key, text and number is replaced by the result of visit. Keys are
-// visited with the level plain. Booleans, null, empty texts and "((references))" are copied without a visit. level is
-// the certainty of item, and words, secretWords or maskedWords, decides about the keys in it.
+// visited with the level plain, and the result becomes a text; if two keys of a map become equal, one of the values is
+// lost. Booleans, null, empty texts and "((references))" are copied without a visit. level is the certainty of item as
+// a whole, and words, secretWords or maskedWords, decides about the keys in it. visit receives the value and its
+// certainty. walk does not change item.
 //
 // A text that is itself a JSON object or array is decoded, walked and encoded again. If its level is named or declared,
-// it is also visited as a whole, and its content is walked at the level named, so that its keys decide about their
-// values; the result of the visit is ignored.
+// it is also visited as a whole, and the result of that visit is ignored; its content is walked at the level named, so
+// that its keys decide about their values.
 func walk(item any, level certainty, words *regexp.Regexp, visit func(leaf any, level certainty) any) any {
 	switch v := item.(type) {
 	case map[string]any:
@@ -100,10 +106,15 @@ func walk(item any, level certainty, words *regexp.Regexp, visit func(leaf any, 
 	return visit(item, level)
 }
 
-// Named reports whether the key of a value, or a key within the value, denotes a secret. A key of "" denotes none.
-// Named does not examine whether the value looks generated. It uses the list that decides which inputs of manifests are
-// secrets, which never changes. It returns false for empty texts, "((references))", booleans and null, whatever their
-// key.
+// Named reports whether the key of a value, or a key within the value, denotes a secret. Keys of ids and of harmless
+// values, such as "token_id" or "secret_name", do not denote one, and neither does the key "". Named does not examine
+// whether the value looks generated. It uses the list of words that decides which inputs of manifests are secrets,
+// which never changes and is shorter than the list for masking.
+//
+// Named returns false, whatever the key, for empty texts, "((references))", booleans and null. It also returns false
+// for a list or map that contains only such values, or values whose own keys denote an id or a harmless value, such as
+// {"user": "admin"} at the key "credentials". At a key that denotes a secret, however, the JSON text of such a list or
+// map is a secret as a whole.
 func Named(key string, item any) bool {
 	secret := false
 	walk(item, certaintyOf(key, unknown, secretWords), secretWords, func(_ any, level certainty) any {
@@ -113,15 +124,18 @@ func Named(key string, item any) bool {
 	return secret
 }
 
-// Document returns a masked copy of a decoded JSON or YAML document. The constant Mask replaces every text and number
-// whose key denotes a secret. All other texts and numbers and all keys are masked as by the method Mask. A text that is
-// itself a JSON object or array is masked as a document and encoded again. Booleans, null, empty texts and references
-// stay, so that programs can still read the document. If the context ends first, Document returns nil and an error that
-// wraps the context's.
+// Document returns a masked copy of a decoded JSON or YAML document. The text Mask replaces every text and number whose
+// key denotes a secret. It also replaces those in a list or map whose key denotes a secret, except at keys in it that
+// denote an id or a harmless value such as a user or a host. All other texts and numbers and all keys are masked as by
+// the method Mask; they keep their type if they contain no secret. If two keys of a map become equal, one of the values
+// is lost. A text that is itself a JSON object or array is masked as a document and encoded again. Booleans, null,
+// empty texts and references stay, so that programs can still read the document.
 //
-// If secret is true, every text and number of the document is a secret. The only exception are values within a text
-// that is itself JSON: if their key denotes an id or a harmless value such as a user or a host, they are masked as by
-// the method Mask.
+// If secret is true, every text and number of the document is a secret, except empty texts and references. Another
+// exception are values within a text that is itself JSON: if their key denotes an id or a harmless value, they are
+// masked as by the method Mask.
+//
+// If the context ends first, Document returns nil and an error that wraps the context's. The receiver may be nil.
 func (s *Secrets) Document(ctx context.Context, item any, secret bool) (any, error) {
 	level := unknown
 	if secret {
@@ -148,10 +162,13 @@ func (s *Secrets) Document(ctx context.Context, item any, secret bool) (any, err
 // address matches a URL with a password, even if the password contains characters that a valid URL would escape.
 var address = regexp.MustCompile(`://[^:/?#]*:(.+)@`)
 
-// secretsIn returns the secrets in a value, as they are: the texts and numbers at a level of named or above, passwords
-// in URLs, values that a text itself labels as secret, and texts at the level unknown that look generated. level is the
-// certainty of the whole value. The result may contain duplicates and empty texts. It is nil if the value contains
-// none. See walk for texts that are themselves JSON.
+// secretsIn returns the secrets in a value, unmasked and without surrounding white space: the texts and numbers at a
+// level of named or above, passwords in URLs, also decoded, values that a text itself labels as secret, except the user
+// in a URL without a password, and words at the level unknown that look generated. It examines keys in the same way as
+// texts at the level plain. level is the certainty of the whole value; see certaintyOf for the values in it. A text
+// that is itself JSON counts as a document, and at a level of named or above also as a secret as a whole.
+//
+// The result may contain duplicates and empty texts. It is nil if the value contains no secret.
 func secretsIn(item any, level certainty) []string {
 	var all []string
 	walk(item, level, maskedWords, func(leaf any, level certainty) any {

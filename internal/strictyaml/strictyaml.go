@@ -18,14 +18,21 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// Decode decodes one YAML document into target, a pointer to a type whose fields have its keys as yaml tags. The error
-// lists all unknown and repeated keys and all values of the wrong type, with their key and, unless there is a root,
-// their line. If the text is not valid YAML, contains several documents, or cannot be decoded for another reason, the
-// error says only that. It does not contain values, which may be secrets. On an error, target must not be used. A key
-// without a value counts as missing, and a date becomes the text that was written.
+// Decode decodes one YAML document into target, a non-nil pointer. The yaml tags of the fields of its struct types are
+// the keys that the document may have. A null value, such as that of a key without a value, counts as missing. A
+// pointer, slice, map or interface becomes nil, and a value of any other type remains unchanged. In a map, a new entry
+// with the value null gets the zero value. In a list, a null is left out if the type of the elements has no nil. A date
+// becomes the text that was written.
 //
-// source is the file or variable that the messages name. root is the key whose value the document is, or "" for a whole
-// configuration. A text without a document is an error if there is a root; without one, target remains unchanged.
+// source is the file or variable that the messages name. root is the key whose value the document is, as that of an
+// environment variable, or "" for a whole configuration. A text without a document, which is empty or contains only
+// comments, is an error if there is a root; without one, target remains unchanged.
+//
+// The error lists all unknown and repeated keys and all values of the wrong type, each with its key, and all other
+// faults that yamltree.Flatten finds, such as wrong merge keys. Unless there is a root, it names the line of each. If
+// the text is not valid YAML, contains several documents, or cannot be decoded for another reason, the error says only
+// that. The error contains no values, which may be secrets, except a number or boolean in place of the mapping of a
+// merge key. After an error, target must not be used.
 func Decode(source, root, text string, target any) error {
 	document, second, err := yamltree.Read(text)
 	switch {
@@ -54,16 +61,18 @@ func Decode(source, root, text string, target any) error {
 	return nil
 }
 
-// A checker compares a YAML document with the type into which it will be decoded, and collects the faults. The fields
-// source and root are the parameters of Decode.
+// A checker compares a YAML document with the Go type into which it will be decoded, and collects the faults as errors
+// in failed, which is nil if there are none. The fields source and root are the parameters of Decode: the file or
+// variable that the messages name, and the key whose value the document is, or "" for a whole configuration.
 type checker struct {
 	source string
 	root   string
 	failed []error
 }
 
-// errorf appends a fault at a node to c.failed. The message names the line unless the document is the value of an
-// environment variable, where the key is enough.
+// errorf appends an error for a fault at a node to c.failed, with a message that format and args form. The message
+// begins with the source and, if c.root is "", with the line of the node. If there is a root, the document is the value
+// of an environment variable, where the key in the message is enough.
 func (c *checker) errorf(node *yaml.Node, format string, args ...any) {
 	location := c.source
 	if c.root == "" {
@@ -72,9 +81,11 @@ func (c *checker) errorf(node *yaml.Node, format string, args ...any) {
 	c.failed = append(c.failed, fmt.Errorf("%s: %s", location, fmt.Sprintf(format, args...)))
 }
 
-// check compares a node with the type that it must have, and records faults in c.failed. key is the path of the node in
-// the document. A struct or a map requires a mapping, a slice a list, and every other type a scalar that can be decoded
-// into it; an interface accepts every node. A null fits every type, because it counts as a missing key.
+// check compares a node of a flat tree with the type wanted into which it will be decoded, and records faults in
+// c.failed. key is the path of the node in the document for the messages, such as "tofu.timeout" or "an entry of
+// hosts", or "" for the whole document. A struct requires a mapping with no other keys than its fields, a map any
+// mapping, a slice a list, and every other type a scalar that can be decoded into it; a pointer requires the same as
+// its element, and an interface accepts every node. A null fits every type, because it counts as a missing key.
 func (c *checker) check(node *yaml.Node, wanted reflect.Type, key string) {
 	switch kind := wanted.Kind(); {
 	case yamltree.IsNull(node), kind == reflect.Interface: // a null counts as a missing key
@@ -97,9 +108,9 @@ func (c *checker) check(node *yaml.Node, wanted reflect.Type, key string) {
 	}
 }
 
-// mapping compares the keys of a mapping, and their values, with the fields of a struct or the elements of a map, and
-// records faults in c.failed. A node that is not a mapping is a fault. key is the path of the node, "" for the whole
-// document.
+// mapping compares a node with the struct or map type wanted, and records faults in c.failed: a node that is not a
+// mapping, keys that are not fields of the struct, and values of the wrong type. Every key of a map is allowed. key is
+// the path of the node for the messages, such as "tofu", or "" for the whole document.
 func (c *checker) mapping(node *yaml.Node, wanted reflect.Type, key string) {
 	if node.Kind != yaml.MappingNode {
 		c.errorf(node, "%s must be a mapping", cmp.Or(key, "the configuration"))
@@ -121,14 +132,16 @@ func (c *checker) mapping(node *yaml.Node, wanted reflect.Type, key string) {
 	}
 }
 
-// unknown records in c.failed that the mapping at a path does not allow a key, without checking it. The fault suggests
-// or lists the allowed keys; see UnknownKey.
+// unknown records in c.failed that the mapping at a path does not allow the key name. It does not itself compare the
+// key with the allowed ones, from which the message suggests the most similar key or lists all; see UnknownKey. path is
+// "" for the whole document.
 func (c *checker) unknown(name *yaml.Node, allowed []string, path string) {
 	c.errorf(name, "%s", UnknownKey(name.Value, allowed, path))
 }
 
-// UnknownKey returns a message about a key that the mapping at a path does not allow. The message suggests the most
-// similar allowed key, or lists all of them in their order. The path of the whole document is "".
+// UnknownKey returns a message about a key that the mapping at a path does not allow, such as unknown key "nam" in
+// tofu, followed by a hint. The hint suggests the most similar one of the allowed keys, or lists all of them in their
+// order if none is similar. The path of the whole document is "", which the message does not name.
 func UnknownKey(name string, allowed []string, path string) string {
 	in := ""
 	if path != "" {
@@ -138,7 +151,8 @@ func UnknownKey(name string, allowed []string, path string) string {
 	return fmt.Sprintf("unknown key %q%s%s", name, in, hint)
 }
 
-// datesAsText changes the tags of all dates at and below a node, so that they are decoded as the text that was written.
+// datesAsText changes the tags of all dates at and below a node, in place, so that they are decoded as the text that
+// was written and not as a time. The node must not be nil, and aliases are not followed.
 func datesAsText(node *yaml.Node) {
 	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!timestamp" {
 		node.Tag = "!!str"
@@ -148,8 +162,9 @@ func datesAsText(node *yaml.Node) {
 	}
 }
 
-// describeType returns the words for the type of a scalar in messages. They are "a text" for every type but durations,
-// booleans and integers.
+// describeType returns the words for the type of a scalar in messages: "a duration such as 45s" for time.Duration,
+// "true or false" for a boolean type, "a whole number" for the kind int, and "a text" for every other type, including
+// integers of other sizes.
 func describeType(wanted reflect.Type) string {
 	switch {
 	case wanted == reflect.TypeFor[time.Duration]():
@@ -164,8 +179,9 @@ func describeType(wanted reflect.Type) string {
 }
 
 // Fields returns the exported fields of a struct type and their YAML keys, in order, with the fields of an embedded
-// struct at its position. The key of a field without a yaml tag is its name in lower case. Fields with the tag "-" are
-// left out. Fields panics if the type is not a struct.
+// struct at its position. Both lists have the same length, and are nil if there are no such fields. The key of a field
+// without a yaml tag is its name in lower case. Fields with the tag "-" are left out. Fields panics if the type is not
+// a struct.
 func Fields(structType reflect.Type) (keys []string, fields []reflect.StructField) {
 	for _, field := range reflect.VisibleFields(structType) {
 		key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")

@@ -17,19 +17,25 @@ const (
 	NestingMap    = "map"    // an object of objects; the keys are the labels of blocks
 )
 
-// A Block is the schema of a resource or of a nested block.
+// A Block is the schema of a resource or of a nested block: the schemas of its attributes and of the types of its
+// nested blocks, by name. Either map may be nil; the zero value is a block without attributes and nested blocks.
 type Block struct {
 	Attributes map[string]Attribute   `json:"attributes"`
 	BlockTypes map[string]NestedBlock `json:"block_types"`
 }
 
-// A NestedBlock is the schema of one type of nested blocks.
+// A NestedBlock is the schema of one type of nested blocks: the schema of each block, and the nesting mode, which
+// states how many such blocks may exist and how JSON represents their values. The mode is one of these constants:
+// NestingSingle for an object or null, NestingGroup for an object, NestingList and NestingSet for a list of objects,
+// and NestingMap for an object of objects. The zero value, without a mode, is not valid.
 type NestedBlock struct {
 	NestingMode string `json:"nesting_mode"`
 	Block       Block  `json:"block"`
 }
 
-// An Attribute is the schema of an attribute. Nested is nil if the attribute has no nested attributes.
+// An Attribute is the schema of an attribute: whether it is required, optional, computed by the provider, or sensitive.
+// Nested is the schema of its nested attributes, or nil if it has none. The zero value is an attribute that a
+// configuration cannot set.
 type Attribute struct {
 	Nested    *NestedAttributes `json:"nested_type"`
 	Required  bool              `json:"required"`
@@ -38,26 +44,30 @@ type Attribute struct {
 	Sensitive bool              `json:"sensitive"`
 }
 
-// Settable reports whether a configuration may set the attribute. All other attributes are computed by the provider.
+// Settable reports whether a configuration may set the attribute, because it is required or optional. In a valid
+// schema, all other attributes are only computed by the provider. An optional attribute may also be computed.
 func (a Attribute) Settable() bool { return a.Required || a.Optional }
 
-// NestedAttributes is the schema of the attributes within an attribute.
+// NestedAttributes is the schema of the attributes within an attribute, by name, and the nesting mode of the attribute:
+// one of the constants NestingSingle, NestingList, NestingSet and NestingMap, which states whether its value is one
+// object or a list or map of objects.
 type NestedAttributes struct {
 	NestingMode string               `json:"nesting_mode"`
 	Attributes  map[string]Attribute `json:"attributes"`
 }
 
-// Schemas holds the schemas of the providers of a configuration, by provider address. They can be tens of megabytes, so
-// the method Resource decodes the schema of a resource type only when it is requested.
+// Schemas holds the schemas of the providers of a configuration, by provider address, such as
+// "registry.opentofu.org/hashicorp/random". They can be tens of megabytes, so the method Resource decodes the schema of
+// a resource type only when it is requested. The zero value contains no providers.
 type Schemas struct {
 	Providers map[string]struct {
 		Resources map[string]json.RawMessage `json:"resource_schemas"`
 	} `json:"provider_schemas"`
 }
 
-// DecodeSchemas decodes the output of "tofu providers schema -json". It returns an error if schemaJSON is not valid
-// JSON or a field has another type. The schemas of single resource types are decoded, and so checked, by
-// Schemas.Resource.
+// DecodeSchemas decodes the output of "tofu providers schema -json". It returns nil and an error if schemaJSON is not
+// exactly one valid JSON document or a field has another type. The schemas of single resource types are decoded, and so
+// checked, by Schemas.Resource. A document without schemas is not an error.
 func DecodeSchemas(schemaJSON []byte) (*Schemas, error) {
 	schemas := &Schemas{}
 	if err := value.Decode(schemaJSON, schemas); err != nil {
@@ -66,8 +76,10 @@ func DecodeSchemas(schemaJSON []byte) (*Schemas, error) {
 	return schemas, nil
 }
 
-// Resource returns the schema of a type of managed resources. It returns an error if OpenTofu reported no schema for
-// the provider, if the provider has no such resource type, or if the schema cannot be decoded.
+// Resource returns the schema of a type of managed resources, such as "random_password". providerAddress is the full
+// address of the provider, such as "registry.opentofu.org/hashicorp/random". Resource returns nil and an error if
+// OpenTofu reported no schema for the provider, if the provider has no such resource type, or if a field of the schema
+// has another type than expected.
 func (s *Schemas) Resource(providerAddress, resourceType string) (*Block, error) {
 	provider, ok := s.Providers[providerAddress]
 	if !ok {
@@ -88,7 +100,8 @@ func (s *Schemas) Resource(providerAddress, resourceType string) (*Block, error)
 }
 
 // Has reports whether the block contains the nested block or attribute at a path. The path consists of the names of
-// nested blocks, attributes and nested attributes, without indexes, and must not be empty.
+// nested blocks, attributes and nested attributes, without indexes, such as ["timeouts" "create"]. Has panics if the
+// path is empty. It returns false for keys within an attribute that has no nested attributes, such as a map.
 func (b Block) Has(path []string) bool {
 	if nested, ok := b.BlockTypes[path[0]]; ok {
 		return len(path) == 1 || nested.Block.Has(path[1:])
@@ -96,7 +109,8 @@ func (b Block) Has(path []string) bool {
 	return hasAttribute(b.Attributes, path)
 }
 
-// hasAttribute reports whether the attributes contain the one at a path of attribute names. The path must not be empty.
+// hasAttribute reports whether the attributes, by name, contain the one at a path of attribute names, of which the
+// first is a name in attributes and each further one that of a nested attribute. It panics if the path is empty.
 func hasAttribute(attributes map[string]Attribute, path []string) bool {
 	attribute, ok := attributes[path[0]]
 	if !ok || len(path) == 1 {

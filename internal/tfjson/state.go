@@ -12,10 +12,16 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A State contains the managed resources of the root module in the order of the document, without deposed objects.
+// A State contains the managed resources of the root module in the order of the document: one Resource for each object,
+// so several for a resource with count or for_each. Data sources, deposed objects and resources of other modules are
+// left out. An empty State may be nil.
 type State []Resource
 
-// A Resource is one object of a managed resource in a state.
+// A Resource is one object of a managed resource in a state: its type and name, the address of its provider, and its
+// attributes and nested blocks (Values), with sensitive values in the clear. Numbers in the values are json.Number.
+// Index is the instance key: a json.Number for count, a string for for_each, and nil for neither. Sensitive has the
+// shape of Values, with true in place of each sensitive value (see IsSensitive); nil means that none is sensitive. In a
+// State, Mode is always "managed" and Deposed "".
 type Resource struct {
 	Mode    string `json:"mode"`
 	Deposed string `json:"deposed_key"`
@@ -33,12 +39,13 @@ type Resource struct {
 	Sensitive any `json:"sensitive_values"`
 }
 
-// Address returns "type.name", the address of the resource without the instance key.
+// Address returns "type.name", such as "aws_instance.web", the address of the resource without the instance key.
 func (r Resource) Address() string { return r.Type + "." + r.Name }
 
-// DecodeState decodes the output of "tofu show -json" for a state; see State for the resources that are left out. The
-// result has no elements if the state is empty. DecodeState returns an error if showJSON is not valid JSON, if a field
-// has another type, or if a resource is nested deeper than value.MaxDepth. The error contains no values of the state.
+// DecodeState decodes the output of "tofu show -json" for a state. It leaves out data sources, deposed objects and
+// resources of modules other than the root module. The result has no elements, and may be nil, if the state is empty.
+// DecodeState returns nil and an error if showJSON is not exactly one valid JSON document, if a field has another type,
+// or if a resource is nested deeper than value.MaxDepth, 100 levels. The error contains no values of the state.
 func DecodeState(showJSON []byte) (State, error) {
 	var document struct {
 		Values struct {
@@ -61,9 +68,9 @@ func DecodeState(showJSON []byte) (State, error) {
 	return resources, nil
 }
 
-// Find returns a pointer to a copy of the only object of the resource with an address, "type.name". It returns nil if
-// the state does not contain the resource, and an error if the resource has several objects, as count and for_each
-// create them.
+// Find returns a pointer to a copy of the only object of the resource with an address, "type.name". It returns nil
+// without an error if the state does not contain the resource, and nil and an error if the resource has several
+// objects, as count and for_each create them. The values of the copy are shared with s.
 func (s State) Find(address string) (*Resource, error) {
 	objects := slices.DeleteFunc(slices.Clone(s), func(r Resource) bool { return r.Address() != address })
 	switch len(objects) {
@@ -78,12 +85,13 @@ func (s State) Find(address string) (*Resource, error) {
 
 // Attribute returns the value at a tf_attribute path, TYPE.NAME.ATTRIBUTE. Further parts of the path lead into the
 // attribute: the key of a map, the attribute of a nested block, or the index of a list. The index may be omitted if the
-// list has one element. The value has one of the types that package value lists; it is nil if the state contains no
-// such value. sensitive reports whether any part of ATTRIBUTE is sensitive, even if the path leads to another part of
-// it.
+// list has one element; a path that ends at a list returns the whole list. The value has one of the types that
+// value.Normalise returns; it is nil, without an error, if the state contains no such resource or value. sensitive
+// reports whether any part of ATTRIBUTE is sensitive, even if the path leads to another part of it.
 //
-// Attribute returns an error if the path is malformed or lacks an index, if the resource has several objects, or if a
-// number cannot be passed on unchanged.
+// Attribute returns nil, false and an error if the path has fewer than three parts or an empty one, if it lacks the
+// index into a list of several elements, if the resource has several objects, or if the value contains an integer of
+// more than 64 bits or a number beyond float64, unless value.Normalise rounds it to 64 bits. Fractions may be rounded.
 func (s State) Attribute(path string) (v any, sensitive bool, err error) {
 	parts := strings.Split(path, ".")
 	if len(parts) < 3 || slices.Contains(parts, "") {
@@ -110,8 +118,9 @@ func (s State) Attribute(path string) (v any, sensitive bool, err error) {
 	return v, IsSensitive(marks[parts[2]]), nil
 }
 
-// IsSensitive reports whether any part of a value is sensitive. marks are the sensitivity marks of the value, which
-// have the shape of Resource.Sensitive. Nil marks mean that no part is sensitive.
+// IsSensitive reports whether any part of a value is sensitive. marks are the sensitivity marks of the value, as
+// OpenTofu writes them: true for a sensitive value, or a map or list that contains the marks of the elements. It
+// returns false for nil, which means that no part is sensitive, and for values of any other type.
 func IsSensitive(marks any) bool {
 	switch c := marks.(type) {
 	case bool:
@@ -125,9 +134,10 @@ func IsSensitive(marks any) bool {
 	}
 }
 
-// step returns the value at one part of a path within a value, or nil if there is none. In a list of one element, a
-// part that is not an index is applied to that element. step returns an error if the value is a list of several
-// elements and part is not an index.
+// step returns the value at one part of a path within a value v: at the key part of a map, or at the decimal index part
+// of a list. In a list of one element, a part that is not an index is applied to that element. step returns nil without
+// an error if the key or index does not exist, if the list is empty, or if v is neither a map nor a list. It returns
+// nil and an error if v is a list of several elements and part is not an index.
 func step(v any, part string) (any, error) {
 	switch c := v.(type) {
 	case map[string]any:

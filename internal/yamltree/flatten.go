@@ -19,7 +19,9 @@ const (
 // and must not be used.
 const Unbounded = "yaml-aliases"
 
-// A Fault is a part of a YAML text that is ambiguous or cannot be used.
+// A Fault is a part of a YAML text that is ambiguous or cannot be used, such as a repeated key. It contains the node
+// with its line and column, the rule that it violates, which is Unbounded, "type" or "duplicate-key", and a message.
+// Flatten returns it.
 type Fault struct {
 	// Node is the node that is at fault. It has the line and column.
 	Node *yaml.Node
@@ -29,24 +31,36 @@ type Fault struct {
 	Message string
 }
 
-// Flatten returns a copy of a tree in which aliases and merge keys are resolved, and the faults in the tree. The root
-// must not be a document node; Read returns suitable nodes. The list of faults is nil if there are none. A mapping's
-// own keys take precedence over merged ones, and the first merged mapping over later ones. Of a repeated key, the first
-// value is kept; other keys and merged values that are at fault are left out. Lines and columns are kept; comments and
-// anchors are not. If a fault has the rule Unbounded, the copy is incomplete.
+// Flatten returns a copy of a tree in which aliases and merge keys are resolved, and the faults in the tree, or nil if
+// there are none. The root must not be nil or a document node; Read returns suitable nodes.
+//
+// A mapping's own keys take precedence over merged ones, and the first merged mapping over later ones. Of a repeated
+// key, the first value is kept; other keys and merged values that are at fault are left out. Lines and columns are
+// kept; comments and anchors are not.
+//
+// The faults, each with its Rule, are:
+//
+//   - "duplicate-key": a key that the mapping itself repeats.
+//   - "type": a key that is not a scalar, a value of a merge key that is neither a mapping nor a list of mappings, or a
+//     merged key that is not a string.
+//   - Unbounded: a tree of more than 200 levels or 200,000 nodes after resolving, such as an alias that contains
+//     itself. It is the last fault, and the copy is incomplete then.
 func Flatten(root *yaml.Node) (*yaml.Node, []Fault) {
 	f := &flattener{}
 	return f.node(root, 0), f.faults
 }
 
-// A flattener holds the progress and the faults of one call of Flatten.
+// A flattener holds the progress of one call of Flatten: the number of nodes so far, whether a bound was exceeded, and
+// the faults so far. The zero value is ready to use for one tree.
 type flattener struct {
 	visited   int
 	exhausted bool // a bound is exceeded; no further faults are recorded
 	faults    []Fault
 }
 
-// faultf records a fault, unless a bound was exceeded before. A fault of the rule Unbounded is therefore the last one.
+// faultf records a fault of a node with a rule, Unbounded, "type" or "duplicate-key", and a message, which format and
+// args form. It does nothing if a bound was exceeded before. A fault of the rule Unbounded records that a bound is
+// exceeded, and is therefore the last one.
 func (f *flattener) faultf(node *yaml.Node, rule, format string, args ...any) {
 	if !f.exhausted {
 		f.faults = append(f.faults, Fault{Node: node, Rule: rule, Message: fmt.Sprintf(format, args...)})
@@ -54,8 +68,9 @@ func (f *flattener) faultf(node *yaml.Node, rule, format string, args ...any) {
 	f.exhausted = f.exhausted || rule == Unbounded
 }
 
-// spend counts a node with its children and reports whether the tree is still within its bounds. depth is the number of
-// nodes above the node. If a bound is exceeded, spend records a fault of the rule Unbounded.
+// spend adds a node and its children to the number of nodes, and reports whether the tree is still within its bounds of
+// 200 levels and 200,000 counted nodes. depth is the number of nodes above the node. If a bound is exceeded, spend
+// records a fault of the rule Unbounded; from then on it returns false for every node.
 func (f *flattener) spend(node *yaml.Node, depth int) bool {
 	f.visited += 1 + len(node.Content)
 	if depth > maxNesting {
@@ -68,8 +83,10 @@ func (f *flattener) spend(node *yaml.Node, depth int) bool {
 	return !f.exhausted
 }
 
-// node returns the flat copy of a node, and records the faults below it. depth is the number of nodes above it. The
-// copy has no content if a bound is exceeded.
+// node returns the flat copy of a node, in which aliases and merge keys are resolved, and records the faults in and
+// below it. depth is the number of nodes above it. An alias is replaced by a copy of its target. Once a bound is
+// exceeded, which is recorded as a fault as well, the copy of that node and the copies of all nodes that are visited
+// later have no content.
 func (f *flattener) node(node *yaml.Node, depth int) *yaml.Node {
 	node = resolve(node)
 	flat := &yaml.Node{
@@ -91,12 +108,20 @@ func (f *flattener) node(node *yaml.Node, depth int) *yaml.Node {
 	return flat
 }
 
-// A pair is a key of a mapping and its value.
+// A pair is a key of a mapping and its value. The key is not an alias, but the value may be one. The zero value, with
+// nil nodes, is not valid.
 type pair struct{ key, value *yaml.Node }
 
-// pairs returns the keys and values of a mapping, first its own and then those that it merges. depth is the number of
-// nodes above the mapping. pairs records faults for keys that are not scalars or that are repeated, and leaves these
-// keys out. See inherited for the faults of merged mappings.
+// pairs returns the keys and values of a mapping: first its own, and then those of the mappings that its merge keys <<
+// name, unless an earlier key has the same text. The value of a merge key is a mapping or a list of mappings, of which
+// the first ones take precedence. The values in the result are not yet flat. depth is the number of nodes above the
+// mapping. The result is nil if there are no pairs.
+//
+// pairs records a fault for each key that is not a scalar and for each further key with the same text in one mapping,
+// also in the merged mappings. It also records a fault for a value of a merge key that is neither a mapping nor a list,
+// for each element of such a list that is not a mapping, and for each merged key that is not a string. These are left
+// out; of a repeated key, the first stays. If a bound is exceeded in a merged mapping, which is recorded as a fault as
+// well, the result is incomplete.
 func (f *flattener) pairs(mapping *yaml.Node, depth int) []pair {
 	var own []pair
 	var merges []*yaml.Node
@@ -126,9 +151,11 @@ func (f *flattener) pairs(mapping *yaml.Node, depth int) []pair {
 	return own
 }
 
-// inherited returns the pairs of the mapping, or of each mapping of the list, that is the value of a merge key. depth
-// is the number of nodes above that value. inherited records faults for values that are not mappings and for keys that
-// are not strings, and leaves them out. It returns nil if a bound is exceeded.
+// inherited returns the pairs that a merge key << adds to a mapping. merge is the value of the merge key, a mapping or
+// a list of mappings, which may be aliases; several pairs may have the same key, of which the first counts. depth is
+// the number of nodes above that value. inherited records faults for values that are not mappings and for keys that are
+// not strings, and leaves them out. It returns nil if there are no pairs. If a bound is exceeded, which is recorded as
+// a fault as well, the result is nil or incomplete.
 func (f *flattener) inherited(merge *yaml.Node, depth int) []pair {
 	sources := []*yaml.Node{merge}
 	if list := resolve(merge); list.Kind == yaml.SequenceNode {
@@ -165,7 +192,7 @@ func resolve(node *yaml.Node) *yaml.Node {
 }
 
 // Kind describes a node for an error message: "a mapping", "a list", "null" or "a string". For any other scalar, such
-// as a number, it returns the quoted text. The node must not be an alias.
+// as the number 12 or a boolean, it returns its text in quotation marks. The node must not be nil or an alias.
 func Kind(node *yaml.Node) string {
 	switch {
 	case node.Kind == yaml.MappingNode:
@@ -181,7 +208,8 @@ func Kind(node *yaml.Node) string {
 	}
 }
 
-// IsNull reports whether a node is a null scalar.
+// IsNull reports whether a node is a null scalar, such as null, ~ or an empty value. The node must not be nil. An alias
+// to a null is not one.
 func IsNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null" }
 
 // Pairs yields the keys and values of a mapping in a flat tree. It yields nothing if the node is nil or not a mapping.
@@ -198,8 +226,9 @@ func Pairs(mapping *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 	}
 }
 
-// Get returns the node of a key of a mapping in a flat tree, and that of its value. Both are nil if the mapping does
-// not have the key, and if the node is nil or not a mapping.
+// Get returns the node of the key whose text is name in a mapping of a flat tree, and that of its value. The type of
+// the key does not matter: "1" also finds the number 1. Both results are nil if the mapping does not have the key, and
+// if the node is nil or not a mapping.
 func Get(mapping *yaml.Node, name string) (key, value *yaml.Node) {
 	for key, value := range Pairs(mapping) {
 		if key.Value == name {
@@ -209,8 +238,9 @@ func Get(mapping *yaml.Node, name string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// Set sets a key of a mapping in place. An existing key keeps its position; a new one is appended. The mapping must be
-// flat; it is changed to block style, because values of many lines are unreadable in flow style.
+// Set sets the value of the key name of a mapping in place, to the node value, which must not be nil. An existing key
+// keeps its position; a new one is appended. mapping must be a mapping node of a flat tree; it is changed to block
+// style, because values of many lines are unreadable in flow style.
 func Set(mapping *yaml.Node, name string, value *yaml.Node) {
 	mapping.Style &^= yaml.FlowStyle
 	if key, _ := Get(mapping, name); key != nil {
