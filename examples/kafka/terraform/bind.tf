@@ -1,4 +1,4 @@
-# A topic for each binding, made and deleted by the operator's commands: COMMAND ZOOKEEPERS TOPIC.
+# Each binding has a topic. The commands of the operator create and delete it. They are run as COMMAND ZOOKEEPERS TOPIC.
 
 variable "brokers" {
   type = list(string)
@@ -25,12 +25,12 @@ variable "topic" {
 }
 
 locals {
-  # Names come from users and go through the environment only, where no shell reads them.
+  # Users choose the names. The command reads them from environment variables, so that the shell does not interpret them.
   create = "\"$COMMAND\" \"$ZOOKEEPERS\" \"$TOPIC\""
 }
 
-# A topic that cannot be created because it exists is not deleted by the roll-back: OpenTofu drops a resource whose creation failed
-# without its destroy-time command.
+# If the creation fails because the topic exists, the topic is not deleted: OpenTofu removes a resource whose creation failed from the
+# state and does not run its destroy-time command.
 resource "terraform_data" "topic" {
   input = { name = var.binding_id }
 
@@ -43,7 +43,7 @@ resource "terraform_data" "topic" {
     when    = destroy
     command = "\"$COMMAND\" \"$ZOOKEEPERS\" \"$TOPIC\""
     environment = {
-      # The command and servers of now, not those of the creation.
+      # The variables of this run contain the current command and servers. Those of the creation may be out of date.
       COMMAND    = jsondecode(file("terraform.tfvars.json")).deleter
       ZOOKEEPERS = join(",", jsondecode(file("terraform.tfvars.json")).zookeepers)
       TOPIC      = self.input.name
@@ -51,7 +51,7 @@ resource "terraform_data" "topic" {
   }
 }
 
-# The topic that the user named, which outlives the binding.
+# The topic that the user named. It is not deleted with the binding.
 resource "terraform_data" "named_topic" {
   count      = var.topic == "" ? 0 : 1
   depends_on = [terraform_data.topic]

@@ -1,4 +1,5 @@
-# Clients of a sharded cluster use its routers: the first of its servers by the sum of the bytes of their addresses.
+# Clients of a sharded cluster connect to its routers. The routers are the first of its servers, ordered by the sum of the bytes of their
+# addresses.
 locals {
   sorted  = sort([for i, host in var.hosts : format("%04d %04d %s", try(sum(split(".", host)), 0), i, host)])
   routers = [for i, entry in local.sorted : split(" ", entry)[2] if i < var.routers]

@@ -1,4 +1,4 @@
-# Nothing is made: all clients of a cluster have one password.
+# A binding creates no resource: all clients of a cluster have the same password.
 
 variable "hosts" {
   type = list(string)

@@ -1,4 +1,4 @@
-# Apart from main.tf, which is written anew when a database is imported, and would lose this.
+# This file is separate from main.tf, because the adapter generates main.tf again when it imports a database.
 resource "pgaccess_database" "database" {
   lifecycle {
     prevent_destroy = true

@@ -6,7 +6,7 @@ terraform {
   }
 }
 
-# The administrator comes from PGACCESS_USER and PGACCESS_PASSWORD.
+# The provider reads the administrator's name and password from the environment variables PGACCESS_USER and PGACCESS_PASSWORD.
 provider "pgaccess" {
   hosts          = [var.hostname]
   port           = var.port

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The SQLSTATE codes that this package knows.
+// The SQLSTATE codes that this package handles.
 const (
 	noSuchDatabase        = "3D000"
 	wrongPassword         = "28P01"
@@ -29,38 +29,42 @@ const (
 )
 
 // errNoDatabase is the error of a connection to a database that does not exist.
-var errNoDatabase = errors.New("there is no such database")
+var errNoDatabase = errors.New("the database does not exist")
 
-// unreachable words why no connection could be made.
+// unreachable converts the error of a failed connection to a database into an error of one line without secrets. The
+// result wraps errNoDatabase if the database does not exist.
 func (s Server) unreachable(database string, err error) error {
-	var refused *pgconn.PgError
+	var serverErr *pgconn.PgError
 	switch {
-	case !errors.As(err, &refused):
+	case !errors.As(err, &serverErr):
 		return fmt.Errorf("cannot reach PostgreSQL at %s: %s", s.endpoint(), reason(err))
-	case refused.Code == wrongPassword || refused.Code == notAuthorized:
+	case serverErr.Code == wrongPassword || serverErr.Code == notAuthorized:
 		return fmt.Errorf("password authentication failed for user %q at %s", s.User, s.endpoint())
-	case refused.Code == noSuchDatabase:
+	case serverErr.Code == noSuchDatabase:
 		return fmt.Errorf("%w: %q at %s", errNoDatabase, database, s.endpoint())
-	case strings.HasPrefix(refused.Code, "57") || strings.HasPrefix(refused.Code, "53"):
-		// The server starts or stops, or has too many connections.
-		return fmt.Errorf("cannot reach PostgreSQL at %s: %s", s.endpoint(), refused.Message)
+	case strings.HasPrefix(serverErr.Code, "57") || strings.HasPrefix(serverErr.Code, "53"):
+		// The server is starting or stopping, or has too many connections.
+		return fmt.Errorf("cannot reach PostgreSQL at %s: %s", s.endpoint(), serverErr.Message)
 	default:
-		return fmt.Errorf("PostgreSQL at %s refused the connection: %s (SQLSTATE %s)",
-			s.endpoint(), refused.Message, refused.Code)
+		return fmt.Errorf("PostgreSQL at %s rejected the connection: %s (SQLSTATE %s)",
+			s.endpoint(), serverErr.Message, serverErr.Code)
 	}
 }
 
-// explain words what went wrong on a connection, which may be closed since.
+// explain converts an error of an established connection into an error that names the cause: a lost connection, a time
+// limit, or locks of other sessions. It returns any other error, and nil, unchanged. closed reports whether the
+// connection is closed.
 func (s Server) explain(err error, closed func() bool) error {
-	var refused *pgconn.PgError
-	switch isRefused := errors.As(err, &refused); {
+	var serverErr *pgconn.PgError
+	switch isServerErr := errors.As(err, &serverErr); {
 	case err == nil:
 		return nil
-	case isRefused && strings.HasPrefix(refused.Code, "57P"): // the server stops, or somebody ended the session
-		return fmt.Errorf("lost the connection to PostgreSQL at %s: %s", s.endpoint(), refused.Message)
-	case isRefused && refused.Code == lockNotAvailable:
-		return fmt.Errorf("other sessions use the objects for more than %s: %w", lockTimeout, err)
-	case isRefused:
+	case isServerErr && strings.HasPrefix(serverErr.Code, "57P"):
+		// The server is stopping, or another session ended this one.
+		return fmt.Errorf("lost the connection to PostgreSQL at %s: %s", s.endpoint(), serverErr.Message)
+	case isServerErr && serverErr.Code == lockNotAvailable:
+		return fmt.Errorf("other sessions locked the objects for more than %s: %w", lockTimeout, err)
+	case isServerErr:
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("PostgreSQL at %s did not answer within %s", s.endpoint(), timeout)
@@ -71,7 +75,7 @@ func (s Server) explain(err error, closed func() bool) error {
 	}
 }
 
-// reason is the core of a network or TLS error.
+// reason returns the cause of a network or TLS error as one line of text.
 func reason(err error) string {
 	var (
 		name        *net.DNSError

@@ -5,33 +5,36 @@ import (
 	"fmt"
 )
 
-// ensureGroup makes a role that owns what its members make. One that exists is used when nobody can log in as it and it
-// is no superuser: its members act as it.
+// ensureGroup creates a role without login, which owns the objects that its members create, if the role does not exist.
+// It returns an error if the role exists and can log in or is a superuser, because its members have its privileges, or
+// if a query or statement fails.
 func ensureGroup(ctx context.Context, on querier, group string) error {
-	found, err := lookUp(ctx, on, group)
+	existing, err := readRole(ctx, on, group)
 	switch {
 	case err != nil:
 		return err
-	case found == nil:
+	case existing == nil:
 		name := identifier(group)
 		err = statements(ctx, on, "CREATE ROLE "+name+" NOLOGIN", "COMMENT ON ROLE "+name+" IS "+literal(groupComment))
-	case found.login || found.super:
-		err = fmt.Errorf("role %q is no group: it can log in or is a superuser", group)
+	case existing.login || existing.super:
+		err = fmt.Errorf("role %q is not a group: it can log in or is a superuser", group)
 	}
 	return err
 }
 
-// share gives a group the use of the database that one is connected to, and of its schema public. Nothing is written
-// where it has it: the rows of databases and schemas are the ones that parallel grants would fight for.
-func share(ctx context.Context, on querier, group, database string) error {
+// grantDatabase grants a group all privileges on the connected database, whose name is database, and on its schema
+// public if the schema exists. It grants only missing privileges, because concurrent grants on the same database or
+// schema conflict. It returns an error if the administrator may not grant the privileges, or if a query or statement
+// fails.
+func grantDatabase(ctx context.Context, on querier, group, database string) error {
 	const missing = `SELECT NOT has_database_privilege($1, current_database(), 'CREATE')
 		OR NOT has_database_privilege($1, current_database(), 'CONNECT')
 		OR NOT has_database_privilege($1, current_database(), 'TEMPORARY'),
 		coalesce(NOT has_schema_privilege($1, to_regnamespace('public')::oid, 'CREATE')
 		OR NOT has_schema_privilege($1, to_regnamespace('public')::oid, 'USAGE'), false)`
 	var needsDatabase, needsSchema bool
-	look := func() error { return on.QueryRow(ctx, missing, group).Scan(&needsDatabase, &needsSchema) }
-	if err := look(); err != nil || !needsDatabase && !needsSchema {
+	readMissing := func() error { return on.QueryRow(ctx, missing, group).Scan(&needsDatabase, &needsSchema) }
+	if err := readMissing(); err != nil || !needsDatabase && !needsSchema {
 		return err
 	}
 	var grants []string
@@ -44,16 +47,18 @@ func share(ctx context.Context, on querier, group, database string) error {
 	if err := statements(ctx, on, grants...); err != nil {
 		return err
 	}
-	if err := look(); err != nil || !needsDatabase && !needsSchema {
+	if err := readMissing(); err != nil || !needsDatabase && !needsSchema {
 		return err
 	}
 	return fmt.Errorf("the administrator may not grant privileges on database %q", database) // PostgreSQL only warns
 }
 
-// act makes an administrator who is no superuser a member of a role, as which some statements for it must be run.
-func act(ctx context.Context, on querier, role string) error {
-	var able bool
-	if err := on.QueryRow(ctx, "SELECT pg_has_role($1, 'USAGE')", role).Scan(&able); err != nil || able {
+// joinRole adds the administrator to the members of a role, because some statements for the role require its
+// privileges. It changes nothing if the administrator has these privileges, as superusers do. It returns an error if
+// the query or the statement fails.
+func joinRole(ctx context.Context, on querier, role string) error {
+	var member bool
+	if err := on.QueryRow(ctx, "SELECT pg_has_role($1, 'USAGE')", role).Scan(&member); err != nil || member {
 		return err
 	}
 	return statements(ctx, on, "GRANT "+identifier(role)+" TO CURRENT_USER")

@@ -10,24 +10,26 @@ import (
 	"fmt"
 )
 
-// NewPassword draws a password: 26 letters and digits, more than 128 bits.
+// NewPassword returns a new random password of 26 upper-case letters and digits, with at least 128 bits of randomness.
 func NewPassword() string { return rand.Text() }
 
-// CheckPassword refuses what clients and servers might prepare differently before they hash it.
+// CheckPassword returns an error if a password is empty or contains characters other than printable ASCII characters.
+// Clients and servers may normalize other characters differently before they hash the password.
 func CheckPassword(password string) error {
 	if password == "" {
 		return errors.New("a password must not be empty")
 	}
 	for _, c := range []byte(password) {
 		if c < ' ' || c > '~' {
-			return errors.New("a password may only hold printable ASCII characters")
+			return errors.New("a password may only contain printable ASCII characters")
 		}
 	}
 	return nil
 }
 
-// verifier is the SCRAM-SHA-256 secret of a password, as PostgreSQL stores it. It is sent in place of the password:
-// statements get into logs and statistics.
+// verifier returns a new SCRAM-SHA-256 secret of a password, with a random salt, in the form that PostgreSQL stores.
+// The secret is sent instead of the password, because the server may write statements to its logs and statistics. It
+// returns an error if the password cannot be hashed.
 func verifier(password string) (string, error) {
 	const (
 		iterations = 4096 // the server's default

@@ -9,69 +9,73 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Role is a login role of one database. It shares what it makes with the other roles of its group: a session begins as
-// the group, so that the group owns its tables; what a session makes under the role's own name is granted to the group.
+// Role is a login role for one database. It shares its objects with the other roles of its group: each session in the
+// database starts with the identity of the group, so that the group owns the objects that the session creates. Objects
+// that a session creates under the role's own name are granted to the group.
 type Role struct {
 	Name string
-	// Group is a role without login that is made when there is none, and never dropped.
+	// Group is the name of a role without login. It is created if it does not exist, and never dropped with the Role.
 	Group    string
 	Database string
-	// Marker tells whose role it is. It is kept as the role's comment.
+	// Marker identifies the configuration that manages the role. It is stored in the role's comment.
 	Marker   string
 	Password string
-	// ConnectionLimit is how many sessions there may be at a time; -1 means any number.
+	// ConnectionLimit is the maximum number of concurrent sessions; -1 means any number.
 	ConnectionLimit int64
-	// ValidUntil is when the password expires; zero means never.
+	// ValidUntil is the time at which the password expires; zero means never.
 	ValidUntil time.Time
 }
 
-// comment is how the role is marked.
+// comment returns the comment that marks the role on the server.
 func (r Role) comment() string { return "pgaccess: " + r.Marker }
 
-// groupComment marks the groups that this package made.
+// groupComment is the comment that marks the groups that this package created. Groups on existing servers have it.
 const groupComment = "pgaccess: owns what the members of this role make"
 
-// ErrUncertain is an error after which it is not known whether the role exists.
+// ErrUncertain is the error of an interrupted creation, after which the role may or may not exist.
 var ErrUncertain = errors.New("it is not known whether the role was created")
 
-// known is what the catalogs tell of a role.
-type known struct {
+// attributes are the attributes of an existing role, from the system catalogs.
+type attributes struct {
 	oid        uint32
-	comment    string
+	comment    string // "" means none
 	login      bool
 	super      bool
 	limit      int64
-	validUntil *time.Time // nil: never expires
+	validUntil *time.Time // nil: the password never expires
 }
 
-// lookUp finds a role; nil when there is none.
-func lookUp(ctx context.Context, on querier, name string) (*known, error) {
-	var found known
+// readRole returns the attributes of a role, or nil and no error if the role does not exist. It returns an error if the
+// query fails.
+func readRole(ctx context.Context, on querier, name string) (*attributes, error) {
+	var existing attributes
 	err := on.QueryRow(ctx, `SELECT oid, coalesce(shobj_description(oid, 'pg_authid'), ''),
 		rolcanlogin, rolsuper, rolconnlimit,
 		CASE WHEN isfinite(rolvaliduntil) THEN rolvaliduntil END FROM pg_roles WHERE rolname = $1`, name).
-		Scan(&found.oid, &found.comment, &found.login, &found.super, &found.limit, &found.validUntil)
+		Scan(&existing.oid, &existing.comment, &existing.login, &existing.super, &existing.limit, &existing.validUntil)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // the role does not exist
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking up role %q: %w", name, err)
+		return nil, fmt.Errorf("reading the attributes of role %q: %w", name, err)
 	}
-	return &found, nil
+	return &existing, nil
 }
 
-// foreign refuses a role that bears another mark.
-func (r Role) foreign(found *known) error {
-	if found.comment == r.comment() {
+// checkMarker returns an error if the existing role has another marker than r.
+func (r Role) checkMarker(existing *attributes) error {
+	if existing.comment == r.comment() {
 		return nil
 	}
-	return fmt.Errorf("role %q exists and is not the one that this configuration makes: its comment must be %q",
+	return fmt.Errorf("role %q exists and belongs to another configuration: its comment must be %q",
 		r.Name, r.comment())
 }
 
-// CreateRole makes a role, all of it or nothing. One that exists with the same marker was left by an interrupted run
-// and is completed with the new password; any other is refused. After an error that satisfies errors.Is with
-// ErrUncertain the role may exist.
+// CreateRole creates a role in one transaction, and its group if the group does not exist. A role that exists with the
+// same marker remained after an interrupted run; CreateRole completes it and sets the new password. CreateRole returns
+// an error if the role has another marker, if the group can log in or is a superuser, if the database does not exist,
+// if the administrator may not grant the privileges, or if the server cannot be reached or rejects a statement. The
+// error wraps ErrUncertain if the commit failed, after which the role may exist.
 func (s Server) CreateRole(ctx context.Context, r Role) error {
 	secret, err := verifier(r.Password)
 	if err != nil {
@@ -94,31 +98,32 @@ func (s Server) CreateRole(ctx context.Context, r Role) error {
 	return err
 }
 
+// create runs the statements of CreateRole in a transaction. secret is the result of verifier for the password.
 func (r Role) create(ctx context.Context, tx pgx.Tx, secret string) error {
 	if err := ensureGroup(ctx, tx, r.Group); err != nil {
 		return err
 	}
-	if err := share(ctx, tx, r.Group, r.Database); err != nil {
+	if err := grantDatabase(ctx, tx, r.Group, r.Database); err != nil {
 		return err
 	}
-	found, err := lookUp(ctx, tx, r.Name)
+	existing, err := readRole(ctx, tx, r.Name)
 	if err != nil {
 		return err
 	}
 	name, group := identifier(r.Name), identifier(r.Group)
-	if found == nil {
+	if existing == nil {
 		err = statements(ctx, tx, "CREATE ROLE "+name, "COMMENT ON ROLE "+name+" IS "+literal(r.comment()))
 	} else {
-		err = r.foreign(found)
+		err = r.checkMarker(existing)
 	}
 	if err != nil {
 		return err
 	}
-	if err := act(ctx, tx, r.Name); err != nil {
+	if err := joinRole(ctx, tx, r.Name); err != nil {
 		return err
 	}
 	all := []string{
-		r.attributes(secret),
+		r.alter(secret),
 		"GRANT " + group + " TO " + name,
 		"ALTER ROLE " + name + " IN DATABASE " + identifier(r.Database) + " SET role = " + literal(r.Group),
 	}
@@ -128,8 +133,9 @@ func (r Role) create(ctx context.Context, tx pgx.Tx, secret string) error {
 	return statements(ctx, tx, all...)
 }
 
-// attributes sets what can be changed later. Without a secret the password stays.
-func (r Role) attributes(secret string) string {
+// alter returns the SQL statement that allows logins and sets the connection limit, the expiry and the password. secret
+// is the result of verifier for the password; "" keeps the password.
+func (r Role) alter(secret string) string {
 	until := "infinity"
 	if !r.ValidUntil.IsZero() {
 		until = r.ValidUntil.UTC().Format(time.RFC3339)
@@ -142,7 +148,9 @@ func (r Role) attributes(secret string) string {
 	return text
 }
 
-// UpdateRole changes password, connection limit and expiry. Without a password that stays.
+// UpdateRole sets the connection limit, the expiry and the password of the role r.Name. A Password of "" keeps the
+// password. It returns an error if the role or its database does not exist, or if the server cannot be reached or
+// rejects the statement. It does not check the marker.
 func (s Server) UpdateRole(ctx context.Context, r Role) (err error) {
 	secret := ""
 	if r.Password != "" {
@@ -152,7 +160,7 @@ func (s Server) UpdateRole(ctx context.Context, r Role) (err error) {
 	}
 	return s.do(ctx, r.Database, func(ctx context.Context, conn *pgx.Conn) error {
 		return transact(ctx, conn, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, r.attributes(secret)); err != nil {
+			if _, err := tx.Exec(ctx, r.alter(secret)); err != nil {
 				return fmt.Errorf("changing role %q: %w", r.Name, err)
 			}
 			return nil
@@ -160,17 +168,18 @@ func (s Server) UpdateRole(ctx context.Context, r Role) (err error) {
 	})
 }
 
-// ReadRole refreshes connection limit and expiry of a role. It returns false when there is none with its name and
-// marker.
+// ReadRole sets r.ConnectionLimit and r.ValidUntil to the values on the server, and reports whether a role with the
+// name and the marker of r exists. If none exists, r is unchanged. The database of the role need not exist. ReadRole
+// returns an error if the server cannot be reached or rejects the query.
 func (s Server) ReadRole(ctx context.Context, r *Role) (exists bool, err error) {
 	err = s.doAnywhere(ctx, r.Database, func(ctx context.Context, conn *pgx.Conn) error {
-		found, err := lookUp(ctx, conn, r.Name)
-		if err != nil || found == nil || found.comment != r.comment() {
+		existing, err := readRole(ctx, conn, r.Name)
+		if err != nil || existing == nil || existing.comment != r.comment() {
 			return err
 		}
-		exists, r.ConnectionLimit, r.ValidUntil = true, found.limit, time.Time{}
-		if found.validUntil != nil {
-			r.ValidUntil = *found.validUntil
+		exists, r.ConnectionLimit, r.ValidUntil = true, existing.limit, time.Time{}
+		if existing.validUntil != nil {
+			r.ValidUntil = *existing.validUntil
 		}
 		return nil
 	})

@@ -1,8 +1,8 @@
-// Package postgres makes and drops login roles and databases of a PostgreSQL server, version 14 or later, and words
-// what goes wrong in one sentence without secrets.
+// Package postgres creates, changes and drops login roles and databases of a PostgreSQL server, version 14 or later.
+// Its errors describe the cause in one sentence without secrets.
 //
-// Each operation opens a connection of its own and closes it: a provider lives for a moment, is started several times
-// for one binding, and must leave no session behind on the server, even when it is killed.
+// Each operation opens a separate connection and closes it, because OpenTofu starts the provider several times for one
+// binding and each process is short-lived. No session may remain on the server, even if the provider is killed.
 package postgres
 
 import (
@@ -28,33 +28,35 @@ const (
 	SSLVerifyFull = "verify-full"
 )
 
-// SSLModes are all values of Server.SSLMode.
+// SSLModes returns all values of Server.SSLMode.
 func SSLModes() []string { return []string{SSLDisable, SSLRequire, SSLVerifyCA, SSLVerifyFull} }
 
-// Server is a PostgreSQL server and the administrator who works on it: a superuser, or a role with CREATEROLE, and
-// CREATEDB for databases, that owns the databases.
+// Server contains the address of a PostgreSQL server and the login of its administrator. The administrator is a
+// superuser, or a role that has CREATEROLE and owns the databases. It needs CREATEDB to create databases.
 type Server struct {
-	// Hosts are names or addresses of one cluster; of several, the one that accepts writes is used.
+	// Hosts contains names or addresses of one cluster. If it contains several, the host that accepts writes is used.
 	Hosts    []string
 	Port     int
 	User     string
 	Password string
-	// Database is the one to connect to for operations on the server as a whole.
+	// Database is the name of the database for connections that do not concern a particular database.
 	Database string
-	SSLMode  string
-	// CA holds the certificates, PEM, that the server's may be signed with; "" means those of the system.
+	// SSLMode is one of SSLModes.
+	SSLMode string
+	// CA contains the PEM certificates of the authorities that may sign the server's certificate; "" means the
+	// authorities of the operating system.
 	CA string
-	// ConnectTimeout bounds each attempt to connect.
+	// ConnectTimeout limits each attempt to connect.
 	ConnectTimeout time.Duration
 }
 
-// timeout bounds one operation as a whole, and lockTimeout the waiting for one lock in it.
+// timeout limits a whole operation, and lockTimeout limits each wait for a lock.
 const (
 	timeout     = 30 * time.Second
 	lockTimeout = 10 * time.Second
 )
 
-// endpoint names the server in messages.
+// endpoint returns the addresses of the server for messages, such as "10.0.0.1:5432, 10.0.0.2:5432".
 func (s Server) endpoint() string {
 	names := make([]string, 0, len(s.Hosts))
 	for _, host := range s.Hosts {
@@ -63,8 +65,9 @@ func (s Server) endpoint() string {
 	return strings.Join(names, ", ")
 }
 
-// do connects to a database, works on it and closes the connection. The error is errNoDatabase when there is no such
-// database.
+// do connects to a database, calls work and closes the connection. It limits all of this to timeout. It returns an
+// error if the server is not configured completely, if the connection fails, or if work returns an error. The error
+// wraps errNoDatabase if the database does not exist.
 func (s Server) do(ctx context.Context, database string, work func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -76,12 +79,12 @@ func (s Server) do(ctx context.Context, database string, work func(context.Conte
 	if err != nil {
 		return s.unreachable(database, err)
 	}
-	// What was committed is committed: a farewell that does not reach the server changes nothing.
+	// An error of Close can be ignored, because the results of work are already committed.
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	return s.explain(work(ctx, conn), conn.IsClosed)
 }
 
-// doAnywhere is do, in s.Database when there is no such database.
+// doAnywhere calls do, and again with s.Database if the database does not exist.
 func (s Server) doAnywhere(ctx context.Context, database string, work func(context.Context, *pgx.Conn) error) error {
 	err := s.do(ctx, database, work)
 	if errors.Is(err, errNoDatabase) && database != s.Database {
@@ -90,7 +93,9 @@ func (s Server) doAnywhere(ctx context.Context, database string, work func(conte
 	return err
 }
 
-// config is made from nothing but s: the environment and files of the user who runs this have no say.
+// config returns the configuration of a connection to a database. It depends only on s: environment variables and files
+// of PostgreSQL clients have no effect. It returns an error if s has no host or user, or if the SSL mode or the
+// certificates are invalid.
 func (s Server) config(database string) (*pgx.ConnConfig, error) {
 	if len(s.Hosts) == 0 {
 		return nil, errors.New("no host of the PostgreSQL server is configured")
@@ -109,12 +114,12 @@ func (s Server) config(database string) (*pgx.ConnConfig, error) {
 	config.Port = uint16(s.Port) //nolint:gosec // a port
 	config.User, config.Password, config.Database = s.User, s.Password, database
 	config.ConnectTimeout, config.Fallbacks = s.ConnectTimeout, nil
-	// Objects of users must not stand in for those of PostgreSQL while an administrator works.
+	// With this search path, objects of users cannot replace functions and operators of PostgreSQL in the statements.
 	config.RuntimeParams = map[string]string{
 		"application_name": "terraform-provider-pgaccess", "client_encoding": "UTF8", "search_path": "pg_catalog",
 		"lock_timeout": strconv.FormatInt(lockTimeout.Milliseconds(), 10),
 	}
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec // every statement runs once
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // each statement runs once, so preparing it has no benefit
 	for i, host := range s.Hosts {
 		secure, err := s.tls(host)
 		if err != nil {
@@ -130,35 +135,37 @@ func (s Server) config(database string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// tls is the TLS configuration for one host, nil for none.
+// tls returns the TLS configuration for a connection to a host, or nil if s.SSLMode disables TLS. It returns an error
+// if s.SSLMode is unknown or s.CA contains no PEM certificate.
 func (s Server) tls(host string) (*tls.Config, error) {
 	var roots *x509.CertPool
 	if s.CA != "" {
 		roots = x509.NewCertPool()
 		if !roots.AppendCertsFromPEM([]byte(s.CA)) {
-			return nil, errors.New("ca_certificate holds no certificate in PEM format")
+			return nil, errors.New("ca_certificate does not contain a certificate in PEM format")
 		}
 	}
 	switch s.SSLMode {
 	case SSLDisable:
-		return nil, nil //nolint:nilnil // that is how pgx is told
+		return nil, nil //nolint:nilnil // nil disables TLS in pgx
 	case SSLRequire:
-		//nolint:gosec // what the mode means
+		//nolint:gosec // the mode does not verify certificates
 		return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, nil
 	case SSLVerifyCA:
 		return &tls.Config{
-			InsecureSkipVerify: true, //nolint:gosec // the chain is verified here, the name is not
+			InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies the chain; the mode ignores the name
 			MinVersion:         tls.VersionTLS12,
 			VerifyConnection:   func(state tls.ConnectionState) error { return verifyChain(state, roots) },
 		}, nil
 	case SSLVerifyFull:
 		return &tls.Config{ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
 	default:
-		return nil, fmt.Errorf("sslmode %q is none of %s", s.SSLMode, strings.Join(SSLModes(), ", "))
+		return nil, fmt.Errorf("sslmode %q is not one of %s", s.SSLMode, strings.Join(SSLModes(), ", "))
 	}
 }
 
-// verifyChain verifies who signed a certificate, but not whom it names.
+// verifyChain verifies that an authority of roots signed the server's certificate. It does not check the host name. Nil
+// roots mean the authorities of the operating system. The error is a *tls.CertificateVerificationError.
 func verifyChain(state tls.ConnectionState, roots *x509.CertPool) error {
 	intermediates := x509.NewCertPool()
 	for _, certificate := range state.PeerCertificates[1:] {

@@ -26,7 +26,7 @@ type databaseModel struct {
 	ConnectionLimit types.Int64  `tfsdk:"connection_limit"`
 }
 
-// database is what the model describes.
+// database returns the attributes of the model as a postgres.Database.
 func (m databaseModel) database() postgres.Database {
 	return postgres.Database{
 		Name: m.Name.ValueString(), Owner: m.Owner.ValueString(), ConnectionLimit: int(m.ConnectionLimit.ValueInt64()),
@@ -39,21 +39,21 @@ func (d *database) Metadata(_ context.Context, _ resource.MetadataRequest, resp 
 
 func (d *database) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		Description: "A database that belongs to a group of roles, and to which nobody else may connect.",
+		Description: "A database that belongs to a group of roles. Other roles may not connect to it.",
 		Attributes: map[string]schema.Attribute{
 			"name": schema.StringAttribute{
-				Required: true, Validators: identifiers(), Description: "The database's name.",
+				Required: true, Validators: identifiers(), Description: "The name of the database.",
 				PlanModifiers: []planmodifier.String{stringplanmodifier.RequiresReplace()},
 			},
 			"owner": schema.StringAttribute{
 				Required: true, Validators: identifiers(),
-				Description: "The role, without login, that owns the database. It is made when there is none, " +
-					"and dropped with the database.",
+				Description: "The name of a role without login that owns the database. It is created if it does not " +
+					"exist, and dropped with the database.",
 			},
 			"connection_limit": schema.Int64Attribute{
 				Optional: true, Computed: true, Default: int64default.StaticInt64(-1),
 				Validators:  []validator.Int64{between(-1, math.MaxInt32)},
-				Description: "How many sessions there may be at a time; -1, the default, means any number.",
+				Description: "The maximum number of concurrent sessions; -1, the default, means any number.",
 			},
 		},
 	}
@@ -72,27 +72,27 @@ func (d *database) Create(ctx context.Context, req resource.CreateRequest, resp 
 	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 }
 
-// Read refreshes the state; a database that is gone leaves the state.
+// Read updates the state. If the database does not exist, Read removes it from the state.
 func (d *database) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var m databaseModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	found, err := d.server.ReadDatabase(ctx, m.Name.ValueString())
+	existing, err := d.server.ReadDatabase(ctx, m.Name.ValueString())
 	if err != nil {
 		resp.Diagnostics.AddError(err.Error(), "")
 		return
 	}
-	if found == nil {
+	if existing == nil {
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	m.Owner, m.ConnectionLimit = types.StringValue(found.Owner), types.Int64Value(int64(found.ConnectionLimit))
+	m.Owner, m.ConnectionLimit = types.StringValue(existing.Owner), types.Int64Value(int64(existing.ConnectionLimit))
 	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 }
 
-// Update changes all but the name.
+// Update changes the owner and the connection limit. A change of the name replaces the database.
 func (d *database) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var m databaseModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
@@ -106,7 +106,7 @@ func (d *database) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 }
 
-// Delete drops the database with all that it holds.
+// Delete drops the database with its content.
 func (d *database) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var m databaseModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
@@ -118,7 +118,7 @@ func (d *database) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	}
 }
 
-// ImportState takes over a database that was made by hand.
+// ImportState imports a database that was created without OpenTofu. The id of the request is the database's name.
 func (d *database) ImportState(
 	ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse,
 ) {

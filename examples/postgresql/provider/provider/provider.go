@@ -1,4 +1,4 @@
-// Package provider shows login roles and databases of a PostgreSQL server as resources of OpenTofu.
+// Package provider implements an OpenTofu provider with resources for login roles and databases of a PostgreSQL server.
 package provider
 
 import (
@@ -17,21 +17,23 @@ import (
 	"service-adapter/terraform-provider-pgaccess/postgres"
 )
 
-// The environment variables of the administrator, for where the configuration names none.
+// The environment variables with the administrator's name and password. They apply if the provider block omits the
+// values.
 const (
 	userVariable     = "PGACCESS_USER"
 	passwordVariable = "PGACCESS_PASSWORD"
 )
 
-// New returns what makes the provider. getenv looks up environment variables: "" where there is none.
+// New returns a function that creates the provider. getenv returns the value of an environment variable, or "" if the
+// variable is not set.
 func New(getenv func(name string) string) func() provider.Provider {
 	return func() provider.Provider { return &pgaccess{getenv: getenv} }
 }
 
-// pgaccess is the provider. It keeps nothing but its configuration: a server that cannot be reached hinders no plan.
+// pgaccess is the provider. It keeps no connection, so that OpenTofu can plan even if the server cannot be reached.
 type pgaccess struct{ getenv func(name string) string }
 
-// configuration is the provider block.
+// configuration contains the attributes of the provider block.
 type configuration struct {
 	Hosts          types.List   `tfsdk:"hosts"`
 	Port           types.Int64  `tfsdk:"port"`
@@ -43,7 +45,7 @@ type configuration struct {
 	ConnectTimeout types.Int64  `tfsdk:"connect_timeout"`
 }
 
-// What holds where the configuration says nothing.
+// The values of omitted attributes of the provider block, and the largest port.
 const (
 	defaultPort           = 5432
 	defaultDatabase       = "postgres"
@@ -61,43 +63,47 @@ func (p *pgaccess) Schema(_ context.Context, _ provider.SchemaRequest, resp *pro
 		Attributes: map[string]schema.Attribute{
 			"hosts": schema.ListAttribute{
 				Required: true, ElementType: types.StringType,
-				Description: "Names or addresses of the servers of one cluster; of several, " +
-					"the one that accepts writes is used.",
+				Description: "Names or addresses of the servers of one cluster. If the list contains several, " +
+					"the server that accepts writes is used.",
 			},
 			"port": schema.Int64Attribute{
-				Optional: true, Description: "The port of the servers, 5432 by default.",
+				Optional: true, Description: "The port of the servers. The default is 5432.",
 				Validators: []validator.Int64{between(1, maxPort)},
 			},
 			"user": schema.StringAttribute{
 				Optional: true,
-				Description: "The administrator: a superuser, or a role with CREATEROLE that owns the databases; " +
-					userVariable + " of the environment by default.",
+				Description: "The administrator: a superuser, or a role with CREATEROLE that owns the databases. " +
+					"The default is the environment variable " + userVariable + ".",
 			},
 			"password": schema.StringAttribute{
 				Optional: true, Sensitive: true,
-				Description: "The administrator's password; " + passwordVariable + " of the environment by default.",
+				Description: "The administrator's password. " +
+					"The default is the environment variable " + passwordVariable + ".",
 			},
 			"database": schema.StringAttribute{
-				Optional: true, Description: `The database to work on databases from, "postgres" by default.`,
+				Optional: true, Description: "The database to connect to for the creation and deletion of databases. " +
+					`The default is "postgres".`,
 			},
 			"sslmode": schema.StringAttribute{
-				Optional: true, Description: "disable, require, verify-ca or verify-full, which is the default.",
+				Optional: true, Description: "The SSL mode: disable, require, verify-ca or verify-full. " +
+					"The default is verify-full.",
 				Validators: []validator.String{oneOf(postgres.SSLModes()...)},
 			},
 			"ca_certificate": schema.StringAttribute{
 				Optional: true,
-				Description: "The certificates, PEM, that the server's is verified with; " +
-					"those of the system by default.",
+				Description: "The certificates of the authorities that may sign the server's certificate, in PEM " +
+					"format. The default is the authorities of the operating system.",
 			},
 			"connect_timeout": schema.Int64Attribute{
-				Optional: true, Description: "How long to wait for a connection, in seconds; 5 by default.",
-				Validators: []validator.Int64{between(1, 60)},
+				Optional:    true,
+				Description: "The time limit for each attempt to connect, in seconds. The default is 5.",
+				Validators:  []validator.Int64{between(1, 60)},
 			},
 		},
 	}
 }
 
-// Configure hands the configuration to the resources. Nothing connects before a resource needs it.
+// Configure passes the server with its login to the resources. It does not connect to the server.
 func (p *pgaccess) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
 	var c configuration
 	resp.Diagnostics.Append(req.Config.Get(ctx, &c)...)
@@ -132,20 +138,23 @@ func (p *pgaccess) Resources(context.Context) []func() resource.Resource {
 	}
 }
 
-// configured is what both resources have: the server, once the provider is configured.
+// configured is embedded by both resources. It contains the server, which is the zero value until Configure is called
+// with the data of a configured provider.
 type configured struct{ server postgres.Server }
 
 func (c *configured) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
 	if req.ProviderData == nil {
-		return // validation
+		return // OpenTofu validates the configuration before it configures the provider
 	}
 	server, ok := req.ProviderData.(postgres.Server)
 	if !ok {
-		resp.Diagnostics.AddError(fmt.Sprintf("the provider's configuration is a %T", req.ProviderData), "")
+		resp.Diagnostics.AddError(
+			fmt.Sprintf("the provider's configuration has the type %T instead of %T", req.ProviderData, server), "")
 	}
 	c.server = server
 }
 
+// text returns a text of the configuration, or otherwise if the text is null, unknown or empty.
 func text(value types.String, otherwise string) string {
 	if value.ValueString() == "" {
 		return otherwise
@@ -153,6 +162,7 @@ func text(value types.String, otherwise string) string {
 	return value.ValueString()
 }
 
+// number returns a number of the configuration, or otherwise if the number is null or unknown.
 func number(value types.Int64, otherwise int64) int64 {
 	if value.IsNull() || value.IsUnknown() {
 		return otherwise

@@ -35,7 +35,7 @@ func (r *role) Metadata(_ context.Context, _ resource.MetadataRequest, resp *res
 	resp.TypeName = "pgaccess_role"
 }
 
-// identifiers is the validator of names.
+// identifiers returns the validators of names of roles and databases.
 func identifiers() []validator.String {
 	return []validator.String{textRule{description: "a name for PostgreSQL", check: postgres.CheckIdentifier}}
 }
@@ -48,16 +48,17 @@ func (r *role) Schema(_ context.Context, _ resource.SchemaRequest, resp *resourc
 		}
 	}
 	resp.Schema = schema.Schema{
-		Description: "A login role that shares what it makes in one database with the other roles of its group.",
+		Description: "A login role that shares the objects that it creates in one database with the other roles of " +
+			"its group.",
 		Attributes: map[string]schema.Attribute{
-			"name": name("The role's name."),
-			"group": name("The role, without login, that owns what its members make. " +
-				"It is made when there is none, and stays."),
-			"database": name("The database that the role is for."),
+			"name": name("The name of the role."),
+			"group": name("The name of a role without login that owns the objects that its members create. " +
+				"It is created if it does not exist, and is not dropped with this role."),
+			"database": name("The name of the database that the role uses."),
 			"marker": schema.StringAttribute{
 				Required: true, PlanModifiers: replace,
-				Description: "Whose role it is, kept as its comment: " +
-					"only a role of the same marker is adopted or dropped.",
+				Description: "A text that identifies the configuration that manages the role. It is stored in the " +
+					"role's comment. Only a role with the same marker is adopted or dropped.",
 			},
 			"password": schema.StringAttribute{
 				Optional: true, Computed: true, Sensitive: true,
@@ -65,16 +66,17 @@ func (r *role) Schema(_ context.Context, _ resource.SchemaRequest, resp *resourc
 				Validators: []validator.String{
 					textRule{description: "printable ASCII", check: postgres.CheckPassword},
 				},
-				Description: "The password; a random one where none is given.",
+				Description: "The password. The default is a random password.",
 			},
 			"connection_limit": schema.Int64Attribute{
 				Optional: true, Computed: true, Default: int64default.StaticInt64(-1),
 				Validators:  []validator.Int64{between(-1, math.MaxInt32)},
-				Description: "How many sessions there may be at a time; -1, the default, means any number.",
+				Description: "The maximum number of concurrent sessions; -1, the default, means any number.",
 			},
 			"valid_until": schema.StringAttribute{
-				Optional:    true,
-				Description: "When the password expires, such as 2030-12-31T23:59:59Z; never by default.",
+				Optional: true,
+				Description: "The time at which the password expires, such as 2030-12-31T23:59:59Z. " +
+					"By default, the password never expires.",
 				Validators: []validator.String{textRule{description: "a time", check: func(text string) error {
 					_, err := parseTime(text)
 					return err
@@ -84,9 +86,9 @@ func (r *role) Schema(_ context.Context, _ resource.SchemaRequest, resp *resourc
 	}
 }
 
-// role is what the model describes.
+// role returns the attributes of the model as a postgres.Role.
 func (m *roleModel) role() postgres.Role {
-	until, _ := parseTime(m.ValidUntil.ValueString()) // it was validated
+	until, _ := parseTime(m.ValidUntil.ValueString()) // the schema validates the text
 	return postgres.Role{
 		Name: m.Name.ValueString(), Group: m.Group.ValueString(), Database: m.Database.ValueString(),
 		Marker: m.Marker.ValueString(), Password: m.Password.ValueString(),
@@ -94,7 +96,7 @@ func (m *roleModel) role() postgres.Role {
 	}
 }
 
-// Create makes the role, or completes the one that an interrupted run left.
+// Create creates the role, or completes a role that remained after an interrupted run.
 func (r *role) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var m roleModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
@@ -108,20 +110,22 @@ func (r *role) Create(ctx context.Context, req resource.CreateRequest, resp *res
 	if err != nil {
 		resp.Diagnostics.AddError(err.Error(), "")
 	}
-	if err == nil || errors.Is(err, postgres.ErrUncertain) { // in the state, it is destroyed later
+	if err == nil || errors.Is(err, postgres.ErrUncertain) {
+		// After an uncertain error, the state contains the role so that OpenTofu can destroy it later.
 		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 	}
 }
 
-// Read refreshes what can be changed; a role that is gone leaves the state.
+// Read updates the connection limit and the expiry in the state. If no role with the name and the marker exists, Read
+// removes it from the state.
 func (r *role) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var m roleModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	known := m.role()
-	exists, err := r.server.ReadRole(ctx, &known)
+	current := m.role()
+	exists, err := r.server.ReadRole(ctx, &current)
 	if err != nil {
 		resp.Diagnostics.AddError(err.Error(), "")
 		return
@@ -130,17 +134,17 @@ func (r *role) Read(ctx context.Context, req resource.ReadRequest, resp *resourc
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	m.ConnectionLimit = types.Int64Value(known.ConnectionLimit)
+	m.ConnectionLimit = types.Int64Value(current.ConnectionLimit)
 	switch {
-	case known.ValidUntil.IsZero():
+	case current.ValidUntil.IsZero():
 		m.ValidUntil = types.StringNull()
-	case !known.ValidUntil.Equal(m.role().ValidUntil): // else the text stays as it was written
-		m.ValidUntil = types.StringValue(known.ValidUntil.UTC().Format(time.RFC3339))
+	case !current.ValidUntil.Equal(m.role().ValidUntil): // an equal time keeps the text of the configuration
+		m.ValidUntil = types.StringValue(current.ValidUntil.UTC().Format(time.RFC3339))
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 }
 
-// Update changes password, connection limit and expiry.
+// Update changes the password, the connection limit and the expiry. A change of another attribute replaces the role.
 func (r *role) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var m roleModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
@@ -154,7 +158,7 @@ func (r *role) Update(ctx context.Context, req resource.UpdateRequest, resp *res
 	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 }
 
-// Delete drops the role; what it owned stays, with its group.
+// Delete drops the role. Its objects remain and belong to its group.
 func (r *role) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var m roleModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)

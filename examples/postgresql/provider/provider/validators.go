@@ -10,7 +10,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 )
 
-// textRule is a validator of texts. Its description is what the text must be.
+// textRule is a validator of texts. The description completes the sentence "the text must be …". check returns an
+// error, which becomes the message of OpenTofu, if the text is invalid.
 type textRule struct {
 	description string
 	check       func(text string) error
@@ -28,6 +29,7 @@ func (r textRule) ValidateString(_ context.Context, req validator.StringRequest,
 	}
 }
 
+// oneOf returns a validator that accepts only the values.
 func oneOf(values ...string) validator.String {
 	description := "one of " + strings.Join(values, ", ")
 	return textRule{description: description, check: func(text string) error {
@@ -38,21 +40,23 @@ func oneOf(values ...string) validator.String {
 	}}
 }
 
-// parseTime reads an instant of a configuration; "" is none.
+// parseTime parses a time of a configuration, such as 2030-12-31T23:59:59Z. The text "" returns the zero time.
+// parseTime returns an error if the text has another format.
 func parseTime(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	parsed, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is no time such as 2030-12-31T23:59:59Z", text)
+		return time.Time{}, fmt.Errorf("%q is not a time such as 2030-12-31T23:59:59Z", text)
 	}
 	return parsed, nil
 }
 
-// numberRule is a validator of numbers.
+// numberRule is a validator of numbers. It accepts the numbers from least to most.
 type numberRule struct{ least, most int64 }
 
+// between returns a validator that accepts the numbers from least to most.
 func between(least, most int64) validator.Int64 { return numberRule{least, most} }
 
 func (r numberRule) Description(context.Context) string {

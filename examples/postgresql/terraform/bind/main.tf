@@ -1,5 +1,5 @@
 locals {
-  # A name has at most 63 bytes. Ids are UUIDs, but nothing forces a platform to make them so.
+  # A name has at most 63 bytes. Ids are usually UUIDs, but a platform may use other ids.
   username = can(regex("^[A-Za-z0-9-]{1,60}$", var.binding_id)) ? "b-${var.binding_id}" : "bh-${sha1(var.binding_id)}"
   address  = "${var.hostname}:${var.port}/${var.database}"
 }

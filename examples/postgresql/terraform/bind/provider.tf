@@ -6,7 +6,8 @@ terraform {
   }
 }
 
-# The address of the VM is no name of its certificate, and the authority signs for this one server: the chain is enough.
+# The certificate of the server does not contain the address of the VM, so the host name cannot be verified. To verify the chain is
+# sufficient, because the authority signs only the certificate of this server.
 provider "pgaccess" {
   hosts          = [var.hostname]
   port           = var.port

@@ -1,5 +1,5 @@
-// Command terraform-provider-pgaccess is an OpenTofu provider for access to the databases of a PostgreSQL server: login
-// roles that share what they make, and databases.
+// Command terraform-provider-pgaccess is an OpenTofu provider for databases of a PostgreSQL server and for login roles.
+// The login roles of a group share the objects that they create.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"service-adapter/terraform-provider-pgaccess/provider"
 )
 
-// address is where templates declare this provider.
+// address is the source address with which templates declare this provider.
 const address = "registry.terraform.io/service-adapter/pgaccess"
 
 func main() {
