@@ -88,7 +88,7 @@ func run(ctx context.Context, chosen options, out, log io.Writer) (found bool, e
 		return false, err
 	}
 	if _, err := os.Stat(chosen.adapter); err != nil {
-		return false, fmt.Errorf("looking for the adapter: %w; run `make build`", err)
+		return false, fmt.Errorf("finding the adapter: %w; run `make build`", err)
 	}
 	dir, err := os.MkdirTemp("/tmp", "faults-") // a short path, because OpenTofu creates sockets below it
 	if err != nil {
