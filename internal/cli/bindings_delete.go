@@ -280,10 +280,12 @@ func (r *removal) addFlags(command *cobra.Command) {
 
 // checkArgs is the check of a command's arguments, which are ids. It returns an error if --secrets is set without
 // --director or together with --gone, if --forget is set together with --input or, unless --gone is set, with
-// --director, or if a value of --input is not NAME=FILE or repeats a name. Otherwise it returns the result of
-// selection.checkArgs: an error unless the command line selects items in exactly one way. That method also parses the
-// time of --asked-at and restricts the conditions for --existing and --gone, which changes r. The errors are plain
-// errors, which setArgumentChecks turns into usageErrors.
+// --director, or if a value of --input is not NAME=FILE or repeats a name.
+//
+// Otherwise it returns the result of selection.checkArgs: an error if the flags of the platform filter are invalid or
+// contradict each other, for example because the time of --asked-at is in the future, or if the command line does not
+// select items in exactly one way. That method changes r: it parses the time of --asked-at, and restricts the
+// conditions for --existing and --gone. The errors are plain errors, which setArgumentChecks turns into usageErrors.
 func (r *removal) checkArgs(command *cobra.Command, ids []string) error {
 	switch {
 	case r.secretsFile != "" && (r.platform.directorFile == "" || r.platform.gone):

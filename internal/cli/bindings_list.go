@@ -19,11 +19,13 @@ import (
 )
 
 // newList returns the command `bindings list` or `instance list`, depending on kind. The command lists the bindings or
-// the service instances in the state backend that the flags select, as a table or with --json as JSON; --existing
-// selects those that a file of existing ones does not contain. Problems of the items and their number are written to
-// standard error, except with --json. Progress, warnings and the first 20 names in the file of --existing that no
-// stored item has are written to standard error in any case. Reading the states may delete empty workspaces; see
-// lifecycle.Manager.List. The command returns errFindings if a listed item is unreadable.
+// the service instances in the state backend that the flags select, as a table or with --json as JSON. With --existing,
+// it lists only the items of which neither the id nor the deployment is in a file of existing ones. It then also leaves
+// out, without a message, the items whose deployment is unknown, such as those whose record cannot be read. Problems of
+// the listed items and their number are written to standard error, except with --json. Progress, warnings and the first
+// 20 names in the file of --existing that no stored item has are written to standard error in any case. Reading the
+// states may delete empty workspaces; see lifecycle.Manager.List. The command returns errFindings if a listed item is
+// unreadable.
 //
 // It returns another error if the operator cannot be opened, if a flag has an invalid value, such as an unknown service
 // (a usageError), if no pak has a usable OpenTofu, if the state backend cannot be read, or if the output cannot be

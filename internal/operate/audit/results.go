@@ -116,10 +116,11 @@ type parser struct {
 }
 
 // read parses the lines of one audit log until io.EOF. It calls p.visit for each end event that has a time, and for
-// each line that is cut off, even if it is a begin event; see line. All other lines cause no call, and neither do lines
-// of 64 KB (longestLine) or more; at most that much is held in memory. The last line does not have to end with a line
-// break. read returns the error of the reader, except io.EOF. Before an error, p.visit may have been called, also for
-// the line at which the reader failed.
+// each object that is cut off, even if it is a begin event. An object that is cut off before its time gets the time of
+// the last complete line, also of an earlier log that p has read; it causes no call if there is no such line. See line
+// for its other fields. All other lines cause no call, and neither do lines of 64 KB (longestLine) or more; at most
+// that much is held in memory. The last line does not have to end with a line break. read returns the error of the
+// reader, except io.EOF. Before an error, p.visit may have been called, also for the line at which the reader failed.
 func (p *parser) read(from io.Reader) error {
 	lines := bufio.NewReaderSize(from, longestLine)
 	for tooLong := false; ; {

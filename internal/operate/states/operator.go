@@ -167,10 +167,14 @@ func (o *Operator) IsEmpty(ctx context.Context) (bool, error) {
 
 // Metrics returns the metrics of bindings, instances, locks, paks, certificates and commands in the text format of
 // OpenMetrics. It asks the Director of fleet for the certificates of instances; with a nil fleet, only certificates in
-// states are considered. If no pak can be read, the metrics of states, locks and certificates are missing. Metrics
-// returns "" and an error if the readable paks have no usable OpenTofu, if the states or the locks cannot be listed, if
-// the audit log or its counts cannot be read, or if ctx ends. A single unreadable state and a failed request to the
-// Director are not errors but are counted.
+// states are considered. If no pak can be read, the metrics of states, locks and certificates are missing.
+//
+// Metrics is not read-only: like lifecycle.Manager.Walk, it may delete empty workspaces and restore incomplete local
+// states, and it waits for a run that holds the lock of one of these.
+//
+// Metrics returns "" and an error if the readable paks have no usable OpenTofu, if the states or the locks cannot be
+// listed, if the audit log or its counts cannot be read, or if ctx ends. A single unreadable state and a failed request
+// to the Director are not errors but are counted.
 func (o *Operator) Metrics(ctx context.Context, fleet *certificates.Fleet) (string, error) {
 	return metrics.Text(ctx, o.Manager, metrics.Sources{
 		UnreadablePaks: len(o.session.Catalog.Unreadable), AuditLog: o.session.Config.AuditLog, Fleet: fleet,
