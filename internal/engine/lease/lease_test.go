@@ -116,18 +116,7 @@ var _ = Describe("a lease", func() {
 
 	DescribeTable("is not taken from a process in another container, where it has another id",
 		func(ctx context.Context, description string) {
-			lock, err := os.Create(name + ".lock")
-			Expect(err).NotTo(HaveOccurred())
-			Expect(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)).To(Succeed())
-			command := exec.Command("sleep", "1000")
-			command.ExtraFiles = []*os.File{lock}
-			Expect(command.Start()).To(Succeed())
-			DeferCleanup(func() {
-				_ = command.Process.Kill()
-				_ = command.Wait()
-			})
-			Expect(lock.Close()).To(Succeed())
-			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", command.Process.Pid))
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", holdLock(name)))
 			Expect(err).NotTo(HaveOccurred())
 			const startTime = 21 // the index of the field
 			start := strings.Fields(string(stat))[startTime]
@@ -147,17 +136,7 @@ var _ = Describe("a lease", func() {
 		const dead = `{"adapter":{"pid":1,"start":1},"tofu":{"pid":1,"start":1}}`
 		dir := filepath.Dir(name)
 		for _, other := range []string{name, filepath.Join(dir, "b-2")} {
-			lock, err := os.Create(other + ".lock")
-			Expect(err).NotTo(HaveOccurred())
-			Expect(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)).To(Succeed())
-			command := exec.Command("sleep", "1000") // the process of a template, which outlives its run
-			command.ExtraFiles = []*os.File{lock}
-			Expect(command.Start()).To(Succeed())
-			DeferCleanup(func() {
-				_ = command.Process.Kill()
-				_ = command.Wait()
-			})
-			Expect(lock.Close()).To(Succeed())
+			holdLock(other) // as the process of a template, which outlives its run
 			Expect(os.WriteFile(other+".json", []byte(dead), 0o600)).To(Succeed())
 
 			taken := make(chan *lease.Lease, 1)
@@ -172,3 +151,21 @@ var _ = Describe("a lease", func() {
 		}
 	})
 })
+
+// holdLock starts a process that holds the lock file of a lease, ends it after the spec, and returns its id. name is
+// the path of the lease.
+func holdLock(name string) (pid int) {
+	GinkgoHelper()
+	lock, err := os.Create(name + ".lock")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)).To(Succeed())
+	command := exec.Command("sleep", "1000")
+	command.ExtraFiles = []*os.File{lock}
+	Expect(command.Start()).To(Succeed())
+	DeferCleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	Expect(lock.Close()).To(Succeed())
+	return command.Process.Pid
+}
