@@ -35,7 +35,7 @@ func newExport(streams Streams) *cobra.Command {
 		Long: `Write a backup of all bindings and instances, which "bindings import" restores, into the same state
 backend after a loss, or into another one. The states in it are encrypted with state.encryption.key. Without a key they
 are not encrypted and contain credentials. Only the owner can read the file, which is created when it is complete. The
-command does not wait for runs that are in progress.
+command waits for a run in progress only if the state of the run is empty or incomplete.
 
 The previous FILE is kept as FILE.1. If a state is unreadable, or if the state backend is empty and FILE is not, FILE
 is not changed and the export is written to FILE.partial. Symbolic links are followed. A device or a pipe is written to

@@ -40,8 +40,8 @@ func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
 		Short: fmt.Sprintf("List %s and their conditions", plural(kind)),
 		Long: fmt.Sprintf(`List the %s in the state backend with their conditions. The condition is complete; or
 creating, changing, importing or deleting, which is in progress, failed or was interrupted; or unreadable if the state
-or its record cannot be read. docs/operations/commands.md says what to do about each. The command does not wait for runs
-that are in progress. The list contains no secrets.`, plural(kind)) +
+or its record cannot be read. docs/operations/commands.md says what to do about each. The command waits for a run in
+progress only if the state of the run is empty or incomplete. The list contains no secrets.`, plural(kind)) +
 			exitStatus("0 the list was written",
 				fmt.Sprintf("1 one of the %s in the list is unreadable", plural(kind))),
 		Example: fmt.Sprintf("  service-adapter %s list --condition creating,deleting", parentCommand(kind)),
