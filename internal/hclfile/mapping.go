@@ -183,18 +183,20 @@ func literalScalar(parsed hclsyntax.Expression) any {
 }
 
 // addedExpression returns the HCL text of an argument that import_parameters_to_add adds. name is the name of the
-// argument, path its path with the resource, such as "aws_instance.web.size", for warnings, and added the expression of
-// the entry. A mapping in import_parameter_mappings of the attribute name takes precedence: its expression is returned,
-// and it counts as used. If the added expression is a literal, mappingEntry.replaces records its value as an
-// occurrence; the expression of the mapping is returned even if replaces returns false.
+// argument, path its path with the resource, such as "aws_instance.web.size", and added the expression of the entry.
+//
+// If import_parameter_mappings has a mapping of the attribute name, the result is the expression of the mapping, which
+// counts as used; otherwise it is the text of added. If the mapping applies and added is a literal, the literal becomes
+// a value of the variable of the mapping, if its expression is a variable. A literal number that is too large for a
+// variable is returned instead, and mappingEntry.replaces adds a warning with the path.
 func (w *rewriter) addedExpression(name, path string, added *expression) string {
 	m := w.mapped[name]
 	if m == nil {
 		return added.text
 	}
 	m.used = true
-	if added.literal != nil {
-		m.replaces(w, occurrence{path: path, value: added.literal})
+	if added.literal != nil && !m.replaces(w, occurrence{path: path, value: added.literal}) {
+		return added.text
 	}
 	return m.expression.text
 }

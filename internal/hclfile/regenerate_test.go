@@ -182,6 +182,18 @@ var _ = Describe("Regenerate", func() {
 			"the clear")))
 	})
 
+	It("writes an added number that is too large for the variable of its mapping", func() {
+		number := "123456789012345678901234567890"
+		got, err := hclfile.Regenerate(hclfile.Regeneration{
+			State: []byte(resource(`{}`)), Schemas: []byte(schema("list")), Resources: []string{"a.b"},
+			Add: mappings("a.b.v", number), Mappings: mappings("v", "var.v"),
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got.Main).To(ContainSubstring("v = " + number + "\n"))
+		Expect(got.Warnings).To(ConsistOf(
+			"a.b.v keeps its literal value, because its number is too large for a value of var.v"))
+	})
+
 	DescribeTable("rejects a state or schemas that do not fit",
 		func(state, schemas, want string) {
 			_, err := hclfile.Regenerate(hclfile.Regeneration{
