@@ -67,9 +67,10 @@ type InstanceOutputs struct {
 // compute properties of the group, such as the number of instances. It may compute some or all of the properties; the
 // plan of the instance provides the others.
 //
-// If the plan does not have the group, the others are copied from the plan's group with the name Like. If Like is "",
-// the group consists of the computed properties, provided that they are complete (see Complete); otherwise only the
-// plan can add the group.
+// If the plan does not have the group, the properties without an expression are copied from the plan's group with the
+// name Like. If the plan lacks that group too, the manifest does not get the group; for a group that is not optional,
+// the request fails. If Like is "", the group consists of the computed properties, provided that they are complete (see
+// Complete); otherwise only the plan can add the group.
 type GroupSize struct {
 	Name string `key:"name,required" doc:"The instance group of the manifest template."`
 	// Like is the name of the group of the plan that is copied, without migrated_from and lifecycle, if the plan does

@@ -143,7 +143,8 @@ func (b Binary) IsFile(name string) bool {
 // Find searches for the binary's executable in the directory dir of files, such as "bin/linux/amd64", and returns its
 // path, which begins with dir. Subdirectories are not searched, except that an OpenTofu is first searched for in the
 // subdirectories named after its version. Only regular files whose names IsFile accepts are considered, and a directory
-// that cannot be read counts as empty.
+// that cannot be read counts as empty. At most one file in a directory matches an OpenTofu, because IsFile requires its
+// exact name.
 //
 // Find returns "" and an error, which contains the expected path, if no file matches. It also returns "" and an error
 // if several files match a provider. If several files match an OtherBinary, it returns the first by name.

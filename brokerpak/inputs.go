@@ -231,13 +231,15 @@ func (d *document) unknownType(node *yaml.Node, name string) {
 }
 
 // typeNames returns the field of the key type of an input or output: the name of one JSON type, such as "string", or,
-// as an addition of this adapter, a list of names. Decoding stores a single type in Type of variable. Of a list, it
-// leaves out elements that are not the name of a type, also null and "". Several remaining names are stored in Types,
-// with Type "", and a single one in Type. If none remains, and for null in place of the list, both are unchanged, which
-// allows any type.
+// as an addition of this adapter, a list of names. Errors are added to the diagnostics of d.
 //
-// An unknown type, also one that is left out of a list, is reported as an error in the diagnostics of d; as a single
-// type, it is stored as "". A mapping is reported as an error and leaves both unchanged.
+// Decoding stores a single name in Type of variable. Null leaves Type unchanged, and "" allows any type; neither is an
+// error. An unknown name is reported as an error and stored as "". A mapping is reported as an error and leaves the
+// variable unchanged.
+//
+// In a list, every element that is not the name of a type, also null and "", is reported as an error and left out.
+// Several remaining names are stored in Types, with Type "", and a single one in Type. If none remains, as in an empty
+// list, which is not an error, both are unchanged, which allows any type.
 func (d *document) typeNames(variable *Variable) field {
 	one := d.typeName(&variable.Type)
 	return field{

@@ -27,9 +27,9 @@ type Variable struct {
 	Pos diag.Pos
 }
 
-// An OutputValue is the key value of an output in a bind section with a command: the value as it is written, and the
-// expression parsed from it if it is a string. The zero OutputValue means that the output has no such key, or that its
-// value is null. In a valid definition, it is zero for all other variables.
+// An OutputValue is the content of the key `value` of an output in a bind section with a command: the value as it is
+// written, and the expression parsed from it if it is a string. The zero OutputValue means that the output has no such
+// key, or that its value is null. In a valid definition, it is zero for all other variables.
 type OutputValue struct {
 	// Value is the value as it is written. It is nil for null, and if there is none.
 	Value any `key:"value"`

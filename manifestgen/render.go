@@ -60,8 +60,8 @@ func render(d *decisions) (*manifest, error) {
 }
 
 // renderManifest returns the manifest as a tree, without the record and the properties of errands. It applies the ops
-// files whose condition is true to the manifest template, replaces the variables, completes the result with the
-// broker's values (see complete), and applies the ops files for the completed manifest. It may log warnings; see
+// files whose condition is true or missing to the manifest template, replaces the variables, completes the result with
+// the broker's values (see complete), and applies such ops files for the completed manifest. It may log warnings; see
 // instanceGroups.
 //
 // It returns an error if a condition cannot be evaluated, if a document is not valid YAML, if an operation cannot be

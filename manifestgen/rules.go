@@ -78,12 +78,14 @@ func checkConstraint(kind string, constraint brokerpak.Constraint, versions map[
 
 // checkDowngrades checks that releases, those of the deployment, are not older than in the manifest of previous, the
 // deployed instance, if requires protects them from downgrades. previous must not be nil; on create it has no manifest,
-// and checkDowngrades returns nil, as it does without such rules. These are violations:
+// and checkDowngrades returns nil, as it does without such rules.
 //
-//   - For a rule with the name of a release, a release whose version is lower than the deployed version or cannot be
-//     compared with it (see notLower). A release that is new or no longer in the deployment is not checked.
-//   - For a rule with the name of a job, the same for the release that provides the job, a job that no release or
-//     several provide, and a release that the deployed manifest does not have.
+//   - For a rule with the name of a release, it is a violation if the version of the release is lower than the deployed
+//     version or cannot be compared with it (see notLower). A release that is new or no longer in the deployment is not
+//     checked.
+//   - For a rule with the name of a job, the same applies to the release that provides the job. It is also a violation
+//     if no release or several releases provide the job, or if the deployed manifest does not have the release, which
+//     is then new.
 //
 // All violations are returned, joined, as *fault.UserErrors for the operator. If the deployed manifest cannot be read,
 // the result is that error alone.

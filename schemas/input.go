@@ -156,9 +156,10 @@ func propertiesOf(
 }
 
 // withKeyword returns a copy of an input whose Constraints contain only one JSON Schema keyword, such as "pattern".
-// With exclusiveMinimum or exclusiveMaximum, the copy also keeps minimum or maximum, respectively, because the
-// exclusive limit may depend on it. For the keyword "", the copy keeps all constraints. Everything else in the copy,
-// such as the type and the enum, is that of the original, which does not change.
+// keyword must be one of the keywords in the Constraints of input, or "", for which the copy keeps all constraints.
+// With exclusiveMinimum or exclusiveMaximum, the copy also keeps minimum or maximum, respectively, if input has it,
+// because the exclusive limit may depend on it. Everything else in the copy, such as the type and the enum, is that of
+// the original, which does not change.
 func withKeyword(input brokerpak.Variable, keyword string) brokerpak.Variable {
 	if keyword == "" {
 		return input

@@ -63,7 +63,8 @@ var generalFunctions = sync.OnceValue(func() map[string]Function { //nolint:goch
 })
 
 // ofText returns a Function.Call, for a function of expressions with one argument of the type String, that returns the
-// result of calling f with the text. The Call never returns an error, and panics without an argument.
+// result of calling f with the text. An argument that is not a string counts as "". The Call never returns an error,
+// and panics without an argument.
 func ofText(f func(string) string) func([]any) (any, error) {
 	return func(args []any) (any, error) { return f(as[string](args[0])), nil }
 }
@@ -83,8 +84,8 @@ func hexDigest(create func() hash.Hash) func(text string) string {
 }
 
 // ofTexts returns a Function.Call, for a function of expressions with two arguments of the type String, that returns
-// the result of calling f with the two texts, in their order. The Call never returns an error, and panics with fewer
-// than two arguments.
+// the result of calling f with the two texts, in their order. An argument that is not a string counts as "". The Call
+// never returns an error, and panics with fewer than two arguments.
 func ofTexts[R any](f func(a, b string) R) func([]any) (any, error) {
 	return func(args []any) (any, error) { return f(as[string](args[0]), as[string](args[1])), nil }
 }

@@ -111,11 +111,11 @@ func hintOtherKind(ctx context.Context, operator *states.Operator, kind lifecycl
 		withArticle(other), parentCommand(other), id)
 }
 
-// show writes an entry, with the inputs and outputs that the flags select, as text or JSON to standard output. stored
-// is the item with its state and record, which are nil if they cannot be read; the inputs or outputs are then left out.
-// outputs is the name under which the outputs are written: "credentials" for a binding, "outputs" for an instance. show
-// returns an error if the text cannot be encoded or written. If the entry is unreadable, show also writes the reason to
-// standard error and returns errFindings. Otherwise it returns nil.
+// show writes an entry, with the inputs and outputs that the flags select, as text or JSON to standard output. stored,
+// which must not be nil, is the item. Its fields State and Record are nil if they cannot be read; the outputs or inputs
+// are then left out. outputs is the name under which the outputs are written: "credentials" for a binding, "outputs"
+// for an instance. show returns an error if the text cannot be encoded or written. If the entry is unreadable, show
+// also writes the reason to standard error and returns errFindings. Otherwise it returns nil.
 func (f *showFlags) show(streams Streams, stored *lifecycle.Stored, outputs string) error {
 	secrets := map[string]any{}
 	if f.inputs && stored.Record != nil {

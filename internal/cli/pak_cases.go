@@ -117,9 +117,10 @@ func watch(ctx context.Context, streams Streams, path string, play func() error)
 }
 
 // fileStamps returns a text that changes when a file at or below a path is written, created or removed: one line for
-// each file, in lexical order, with its path, its modification time in nanoseconds and its size in bytes. Symbolic
-// links are not followed, also not at the path itself. Directories have no lines, and files that cannot be inspected
-// are left out. The text is "" if no file exists.
+// each file, in lexical order, with its path, its modification time in nanoseconds and its size in bytes. A symbolic
+// link, also at the path itself, has a line of its own and is not followed, so that changes of its target are not
+// noticed. Directories have no lines, and files that cannot be inspected are left out. The text is "" if no file
+// exists.
 func fileStamps(path string) string {
 	var times strings.Builder
 	_ = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error { // the function returns no errors

@@ -315,9 +315,10 @@ func (p *pendingFlags) checkAll(ctx context.Context, streams Streams) error {
 }
 
 // markDeleted sets the field deleted of each result that has an error if source no longer lists its instance, because
-// the instance was deleted while the others were checked. Results of instances of other services are not changed. It
-// lists the source only if there is such an error. If the source cannot be listed, it changes no result, so that the
-// errors are reported.
+// the instance was deleted while the others were checked. A result whose field otherService is set keeps deleted false,
+// because its error only means that the instance belongs to the service of another broker. The caller must have set
+// otherService. markDeleted lists the source only if a result without otherService has an error. If the source cannot
+// be listed, it changes no result, so that the errors are reported.
 func markDeleted(ctx context.Context, source *manifestSource, results []pendingInstance) {
 	failed := func(one pendingInstance) bool { return one.Error != "" && !one.otherService }
 	if !slices.ContainsFunc(results, failed) {

@@ -122,11 +122,12 @@ func (i *Instance) Configure(service *brokerpak.Service, plan *brokerpak.Plan, e
 }
 
 // releases returns the releases of the broker: provided, which the operator configures, or, if that is nil, those that
-// the definition requires. If there are none, it returns a release with the name of the service. jobs are the jobs that
-// the releases must provide; the elements of the slice are changed, but provided is not. A release whose list of jobs
-// is nil gets all jobs that no other release lists, or a job "none" if there are none. Of several releases that the
-// definition requires, only the first one gets jobs in this way; each other one has an invented job. A release without
-// a version gets one that requires allows, if such a version is found, and otherwise "1.0.0".
+// the definition requires. If provided is empty and not nil, or if the definition requires none, it returns a release
+// with the name of the service. jobs are the jobs that the releases must provide; the elements of the slice are
+// changed, but provided is not. A release whose list of jobs is nil gets all jobs that no other release lists, or a job
+// "none" if there are none. Of several releases that the definition requires, only the first one gets jobs in this way;
+// each other one has an invented job. A release without a version gets one that requires allows, if such a version is
+// found, and otherwise "1.0.0".
 func releases(
 	service string, requires brokerpak.Requires, provided serviceadapter.ServiceReleases, jobs []string,
 ) serviceadapter.ServiceReleases {

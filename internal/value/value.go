@@ -231,9 +231,10 @@ func Text(v any) string {
 	}
 }
 
-// MustJSON returns a value as compact JSON with sorted keys and without HTML escapes. It never fails: it returns "null"
-// for a value that JSON cannot represent, for example because it is or contains an infinity, NaN or a map with keys of
-// the type any.
+// MustJSON returns a value as compact JSON without HTML escapes. The keys of maps are sorted; the fields of a struct
+// have the order of their declaration, and the keys in a json.RawMessage keep their order. MustJSON never fails: it
+// returns "null" for a value that JSON cannot represent, for example because it is or contains an infinity, NaN or a
+// map with keys of the type any.
 func MustJSON(v any) []byte {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

@@ -46,17 +46,18 @@ type Provision struct {
 }
 
 // Resolve sets the variables of the provision action in the scope s, layer by layer: the operator's defaults, the
-// user's parameters, the plan's overrides, the defaults of user inputs, the plan's properties, sticky values and
+// user's parameters, the plan's overrides, the defaults of user inputs, the plan's properties, the values in Sticky and
 // computed inputs. A later layer replaces the values of earlier ones, with three exceptions: a default is only used for
 // an input that no earlier layer has set, not even to null; a computed input replaces a value only if it has overwrite;
-// and a property that the plan only supplies as a default does not replace a parameter. Values in Deployed are
-// converted to the type of their input if possible. Neither p nor its maps are changed.
+// and a property that the plan only supplies as a default does not replace a parameter. Parameters whose names are in
+// Deployed are converted to the type of their input if possible. Neither p nor its maps are changed.
 //
 // Resolve first rejects parameters that cannot be used (see checkParameters) and, unless p is Unchecked, plan
-// properties that do not fit; no variable is set then. At the end, unless p is Unchecked, it validates the values of
-// the user inputs, except those that the instance already has, secrets without a value, and inputs in s.Unresolved. If
-// an expression failed, it only reports required user inputs that the user omitted. Variables that were set before an
-// error remain in the scope, which also stores the names in Deployed; see DependsOnDeployed.
+// properties that do not fit; no variable is set then. At the end, unless p is Unchecked, Resolve validates the values
+// of the user inputs, except those that the instance already has, secrets without a value, and inputs in s.Unresolved.
+// If an expression failed, this validation is reduced to required user inputs that the user omitted. If p is Unchecked,
+// Resolve reports neither. Variables that were set before an error remain in the scope, which also stores the names in
+// Deployed; see DependsOnDeployed.
 //
 // The error is or contains a *fault.UserError if the user's parameters are invalid or if an expression fails because of
 // them. Other errors are for the operator: for example, an expression that cannot be evaluated, or a value of the plan,

@@ -106,9 +106,10 @@ func (a *adoption) replaceVariables(path []string, node, _ *yaml.Node) {
 	})
 }
 
-// templateReference returns the reference of the template, with parentheses, that replaces a reference of the manifest.
-// node is the scalar that contains the reference; it is not changed. secret means that the reference is the whole value
-// of a property whose name denotes a secret. The first of these rules that applies decides:
+// templateReference returns the reference for the template that replaces a reference of the manifest, such as
+// ((db.password)). The parameter reference and the result include the parentheses. node is the scalar that contains the
+// reference; it is not changed, and its position is that of notes and errors. secret means that the reference is the
+// whole value of a property whose name denotes a secret. The first of these rules that applies decides:
 //
 //   - A secret that the broker stores for an adapter (odb_secret:NAME or /odb/.../NAME) is added to a.unknown as a
 //     secret, whatever the parameter secret is. Its reference becomes ((NAME)), without keys and without a number such
@@ -118,8 +119,8 @@ func (a *adoption) replaceVariables(path []string, node, _ *yaml.Node) {
 //   - An absolute CredHub path such as ((/ca.certificate)) keeps its reference. When the path is first used, it is
 //     added to a.references, without keys such as certificate, and gets a note.
 //   - Any other variable is added to a.unknown, with the keys of the reference. A reference without keys marks it as a
-//     secret if the parameter secret is true. Its reference keeps the name, or gets a new unique name if the name is
-//     not allowed in a definition.
+//     secret if the parameter secret is true. Its reference keeps the keys and the name. A name that is not allowed in
+//     a definition is replaced by a new unique one.
 func (a *adoption) templateReference(node *yaml.Node, reference string, secret bool) string {
 	name, keys := vars.Split(reference)
 	preferred := name

@@ -261,9 +261,9 @@ func (b *builder) build(ctx context.Context, output string) error {
 // b.lock is not nil, a file that the lock lacks or contradicts is a finding; see locate and pin for the exceptions.
 //
 // A finding, which the author of the pak must correct, does not end fetchAll: after all entries, it returns a
-// diag.Errors with all findings in b.diags. Any other error ends it at once, and does not contain the findings so far,
-// which remain in b.diags. Such errors are that the cache directory cannot be created, that a download fails, that a
-// file cannot be read or written, and that ctx ends.
+// diag.Errors with all findings in b.diags, including those from before the call. Any other error ends it at once, and
+// does not contain the findings so far, which remain in b.diags. Such errors are that the cache directory cannot be
+// created, that a download fails, that a file cannot be read or written, and that ctx ends.
 func (b *builder) fetchAll(ctx context.Context) error {
 	if err := os.MkdirAll(b.CacheDir, 0o700); err != nil {
 		return fmt.Errorf("creating the directory for downloads: %w", err)

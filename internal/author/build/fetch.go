@@ -198,9 +198,10 @@ func isOffline(err error) bool {
 		errors.Is(err, syscall.EHOSTUNREACH)
 }
 
-// withoutURL returns the cause of an error of the HTTP client (*url.Error), whose own text contains the URL and
-// possibly credentials. The messages of the callers name the location without these. Any other error, and nil, is
-// returned as it is.
+// withoutURL returns the cause of the *url.Error, the error of the HTTP client, that err is or wraps, because the text
+// of a *url.Error contains the URL and possibly credentials. The texts of the errors that wrap the *url.Error are lost
+// as well. The messages of the callers name the location without credentials. An error without a *url.Error, and nil,
+// is returned unchanged.
 func withoutURL(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

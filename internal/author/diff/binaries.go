@@ -67,8 +67,8 @@ func (c *comparison) compareProvider(before brokerpak.Binary) {
 }
 
 // compareExecutable adds findings about the executable before of the old pak. If the new pak lacks it, the only finding
-// is that of addMissing; an executable of this name in an installed pak, whatever its version, counts as provided.
-// Otherwise these findings are added:
+// is that of addMissing; an executable of this name in an installed pak, whatever its version, counts as provided. A
+// finding of addMissing is safe if an installed pak provides the executable. Otherwise these findings are added:
 //
 //   - that of compareInputs, if binds pass the executable additional inputs as their command;
 //   - one with the verdict safe, if the version differs;

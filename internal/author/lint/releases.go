@@ -261,10 +261,10 @@ type manifestCheck struct {
 	complete bool
 }
 
-// report records a finding in m.plans, for the plan of the manifest. format and args result in the message, and a
-// diag.Hint in args also becomes the hint of the finding. path leads to the part of the manifest that the finding
-// concerns, in the form that locator.locate uses. The position of the finding is the location of that part in the
-// templates, or of its nearest ancestor there.
+// report records a finding in m.plans, for the plan of the manifest. format and args result in the message, as by
+// fmt.Sprintf. A diag.Hint among args, which needs a verb in format like every other argument, also becomes the hint of
+// the finding. path leads to the part of the manifest that the finding concerns, in the form that locator.locate uses.
+// The position of the finding is the location of that part in the templates, or of its nearest ancestor there.
 //
 // If an equal finding was recorded before, it only gets another plan. If the field forced of the manifest is true, the
 // finding is recorded, but gets no plan.
@@ -285,10 +285,12 @@ func (m *manifestCheck) report(severity diag.Severity, path []string, rule, form
 	}
 }
 
-// compare compares a manifest with the releases and records the findings in c.plans. It checks that exactly one release
-// provides each job of an instance group or addon (see resolve), and that the specs declare the properties of jobs (see
-// declared). In a manifest that a plan can have, whose field forced is false, it also checks links and properties
-// without values; see links and unset. A job without a spec is only checked by resolve.
+// compare compares a manifest with the releases that the author passed, and records the findings in c.plans. It checks
+// that the release that each job of an instance group or addon names was passed and has the job. If the template names
+// no release for a job, exactly one of the passed releases must have it (see resolve). compare also checks that the
+// specs declare the properties of jobs (see declared). In a manifest that a plan can have, whose field forced is false,
+// it also checks links and properties without values; see links and unset. A job without a spec is only checked by
+// resolve.
 func (c *comparison) compare(manifest simulation) {
 	m := &manifestCheck{comparison: c, simulation: manifest, complete: true}
 	jobs := m.jobsOf("instance_groups")

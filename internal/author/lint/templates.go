@@ -153,11 +153,11 @@ func (c *serviceCheck) modules(action *brokerpak.Action, module *hclfile.Module)
 }
 
 // provisionTemplate checks a provision template against the secrets and the inputs of the service, and adds the
-// findings to c.diags. It is an error if the template declares or uses an input whose value a secret of the bosh
-// section has. A sensitive output is stored as a secret. It is therefore an error if its name is that of a secret of
-// the bosh section, or if its name ends with a hyphen and a number, such as "password-2". If the service has a bosh
-// section, an output with the name of an input is a warning, whether or not it is sensitive, unless one of these errors
-// was added for it.
+// findings to c.diags. It is an error if the template declares or uses an input that is the value of a secret of the
+// bosh section, because later requests cannot read that value. A sensitive output is stored as a secret. It is
+// therefore an error if its name is that of a secret of the bosh section, or if its name ends with a hyphen and a
+// number, such as "password-2". If the service has a bosh section, an output with the name of an input is a warning,
+// whether or not it is sensitive, unless one of these errors was added for it.
 //
 // provisionTemplate adds a note to c.notes if plans cannot have the errand that applies the template, because the
 // manifest needs an output of it.

@@ -188,7 +188,8 @@ func decode(file, field string, definition *yaml.Node, key string) (any, error) 
 
 // asRuby modifies the scalars at and below a node that Ruby's YAML library reads as another type than package yaml: a
 // date becomes a string, and a plain scalar yes, no, on or off without a tag, in any letter case such as "Yes" or "NO",
-// becomes a boolean with the value true or false.
+// becomes a boolean with the value true or false. Keys of mappings are modified as well. The node must not be nil, and
+// its aliases must be resolved, because asRuby does not follow them.
 func asRuby(node *yaml.Node) {
 	for _, child := range node.Content {
 		asRuby(child)

@@ -138,7 +138,7 @@ func addExecutables(ctx context.Context, m *Manager, installation *opentofu.Inst
 
 // findPak returns the installed pak with this name and version. If no pak has that version, or the version is "", it
 // returns the pak with that name that has the newest default OpenTofu. Paks without a default OpenTofu are ignored,
-// even if they have the version. findPak returns nil if no other pak has that name. See FindPak.
+// even if they have the version. findPak returns nil if no pak with a default OpenTofu has that name. See FindPak.
 func (m *Manager) findPak(name, version string) *brokerpak.Pak { return FindPak(m.Paks, name, version) }
 
 // FindPak returns the one of paks with this name and version, for example "postgres" and "1.2.0". If no pak has that

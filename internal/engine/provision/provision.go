@@ -195,7 +195,9 @@ func (p *Provisioner) open(ctx context.Context, r Request) (*operation, error) {
 // createOrChange creates the instance, or changes it if it already exists or MustExist is set, and returns the result.
 // An unfinished import is undone, and the instance is then created from the beginning, with the import if the request
 // names one. If another run takes over the workspace during the creation, createOrChange continues with the state of
-// that run. workCtx ends before the time of the rollback, and fullCtx after it.
+// that run. workCtx ends before the time that is reserved for the rollback, and fullCtx after it. Only a failed
+// creation is rolled back, and not in an errand, which records the failure in the state instead. After any other
+// failure the changes remain, and the next Apply continues with the stored state.
 //
 // The error wraps ErrStateMissing if the instance must exist or existed before, and has no state. It is also an error
 // if the deletion of the instance was begun or an unfinished import cannot be undone. The other errors are those of

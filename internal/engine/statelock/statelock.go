@@ -20,7 +20,8 @@ import (
 // An Error reports that another run holds the lock of a workspace's state. An Error of Waiter.Retry means that the lock
 // was held for the whole time that the operation could wait. The operation has changed neither resources nor the state.
 // If the context ended during the wait, the Error wraps an error that satisfies errors.Is with the context's error. ID,
-// Who and Operation are "" and Created is the zero time if the backend does not report the holder, as pg does not.
+// Who and Operation are "" and Created is the zero time if the holder is not known: the backend does not report it, as
+// on pg, or the lock changed hands before OpenTofu could read its holder.
 type Error struct {
 	Workspace string
 	statestore.HeldError

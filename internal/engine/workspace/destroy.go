@@ -146,11 +146,12 @@ func (w *Workspace) destroyOptions(ctx context.Context, i opentofu.Installation)
 // forgets what this Workspace knows of the guard. Before that, it saves a state that an earlier run could not save.
 // Removing a workspace that does not exist is not an error.
 //
-// The error is ErrNotEmpty if the state contains resources other than the guard. It is ErrTakenOver if another run owns
-// the workspace or has changed it since it was read, and if this Workspace has neither read nor created the guard in
-// the state. It is ErrNewerState if the OpenTofu i is older than the state, and a *statelock.Error if another run holds
-// the lock of the state for too long. After any other error, such as one of reading the state or of OpenTofu, the
-// workspace may have been deleted. After an error this Workspace still knows the guard.
+// The error is ErrNotEmpty if the state contains resources other than the guard. It is ErrTakenOver in three cases:
+// another run owns the workspace; another run has changed the workspace since it was read, and it is not empty now; or
+// the state contains a guard that this Workspace has neither read nor created. A state without a guard and without
+// resources is removed. It is ErrNewerState if the OpenTofu i is older than the state, and a *statelock.Error if
+// another run holds the lock of the state for too long. After any other error, such as one of reading the state or of
+// OpenTofu, the workspace may have been deleted. After an error this Workspace still knows the guard.
 func (w *Workspace) Remove(ctx context.Context, i opentofu.Installation) error {
 	err := w.perform(ctx, i, "removing", func() error { return w.remove(ctx, i) })
 	if err == nil {

@@ -46,9 +46,11 @@ func (w *Workspace) State(ctx context.Context, i opentofu.Installation) (*states
 // and the error is ErrExists. A workspace with resources but without a guard gets one, and its resources stay as they
 // are.
 //
-// The error is ErrNewerState if this Workspace has read a state of a newer OpenTofu than i, a *statelock.Error if
-// another run holds the lock of the state for too long, and statestore.ErrIncomplete if the state is damaged. After any
-// other error, such as an *opentofu.Error, the reservation may have succeeded, which State shows.
+// The error is ErrNewerState if this Workspace has read a state of a newer OpenTofu than i. Reserve does not detect a
+// newer state that was not read: a workspace without a guard gets one, and the version in its state becomes that of i.
+// Callers that must prevent this call State first. The error is a *statelock.Error if another run holds the lock of the
+// state for too long, and statestore.ErrIncomplete if the state is damaged. After any other error, such as an
+// *opentofu.Error, the reservation may have succeeded, which State shows.
 func (w *Workspace) Reserve(ctx context.Context, i opentofu.Installation, record []byte) error {
 	if err := w.guard.requireNotOlder(i); err != nil {
 		return w.wrapError("reserving", err)

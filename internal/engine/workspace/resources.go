@@ -35,7 +35,9 @@ func (w *Workspace) Import(ctx context.Context, p *templates.Prepared, vars map[
 // Forget runs "tofu state rm" to remove managed resources from the state without destroying them. An address names a
 // resource, with or without an instance key, or a module, such as "aws_s3_bucket.b[0]" or "module.db". Addresses that
 // are not in the state are ignored, and so are that of the guard and a workspace that does not exist. If a resource was
-// removed, the mark of a complete apply is removed as well, so that the state counts as incomplete.
+// removed, the mark of a complete apply is removed as well, so that the state counts as incomplete. A state that an
+// earlier run could not save is saved first. Forget uses the state that was read last; if that may have changed since,
+// it reads the state as State does, which deletes an empty workspace.
 //
 // The errors are those of State, ErrNewerState if the OpenTofu i is older than the state, a *statelock.Error if another
 // run holds the lock of the state for too long, an *opentofu.Error if OpenTofu failed, and any other error if a local
@@ -92,11 +94,13 @@ func (w *Workspace) Schemas(ctx context.Context, p *templates.Prepared) ([]byte,
 // output of the command, which must not be used with an error. A state that an earlier run could not save is saved
 // first. The values in vars of variables that the template declares sensitive or ephemeral, and those that
 // redact.Secrets.AddValues recognises, are masked from now on. With nil vars the command gets the values of the
-// previous run only if the providers of that run, which this process started, still run; see scratch.Directory.Run.
+// previous run if the providers of that run, which this process started, still run, and otherwise no values; see
+// scratch.Directory.Run.
 //
 // The error names the operation doing, such as "planning". It is an *opentofu.Error if the command ended with a status
-// other than 0, also if it only found changes, and a *statelock.Error if another run holds the lock of the state for
-// too long. It is any other error if the OpenTofu does not support the backend or the encryption, if an earlier state
+// other than 0. That includes the status 2 of "plan -detailed-exitcode", which only reports changes; the caller
+// recognises it with opentofu.FoundChanges. It is a *statelock.Error if another run holds the lock of the state for too
+// long. It is any other error if the OpenTofu does not support the backend or the encryption, if an earlier state
 // cannot be saved, or if the command cannot be prepared or started.
 func (w *Workspace) runInspection(
 	ctx context.Context, p *templates.Prepared, doing string, vars map[string]any, args ...string,

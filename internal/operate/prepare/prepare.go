@@ -83,8 +83,9 @@ func Run(ctx context.Context, process session.Process, dir string) (*Result, err
 
 // preparePaks checks the binaries of each pak against its lock, if it has one, and prepares the pak if it is a
 // directory. It adds the prepared actions and the warnings to p.result. A pak that is a zip file is not prepared,
-// because its binaries are in the cache directory and a prepared directory depends on the paths of binaries:
-// preparePaks adds a warning, and unpacks damaged binaries again.
+// because a prepared directory depends on the paths of binaries, and those of a zip are unpacked into the cache
+// directory: preparePaks adds a warning. It compares the binaries in the zip with the lock, and then unpacks them again
+// if the copies in the cache directory are damaged.
 //
 // preparePaks first creates the directories of the cache and of a local state. At the end it removes the temporary
 // local state; a failure of that is only logged.
@@ -157,14 +158,17 @@ func (p *preparer) warnf(format string, args ...any) {
 
 // preparePak prepares pak, which must be a directory: it checks the binaries against the records of earlier calls,
 // initialises OpenTofu in the empty directory that commands use to read states, and initialises the provision and bind
-// templates of all services. It adds the initialised actions to p.result.Actions. It does nothing for a pak without
-// templates.
+// templates of all services. It appends the names of the initialised actions, such as "redis bind", to
+// p.result.Actions. It does nothing for a pak without templates.
+//
+// A state backend that does not respond is not an error, but a warning in the result. The templates are then only tried
+// in a temporary directory, see initialise, and the names of their actions are appended to p.result.Actions all the
+// same.
 //
 // preparePak returns an error if a binary was changed, is missing or cannot be read, if a record or a directory cannot
 // be written, if the settings of the state backend are rejected, if OpenTofu cannot initialise a template, or if ctx
-// ends. After a failed template it still tries the other one of the same service, and no other services;
-// p.result.Actions keeps the actions added before. A state backend that does not respond is not an error, but a warning
-// in the result; the templates are then only tried in a temporary directory, see initialise.
+// ends. After a failed template it still tries the other one of the same service, and no other services. If both fail,
+// their errors are joined. p.result.Actions keeps the actions added before.
 func (p *preparer) preparePak(ctx context.Context, pak *brokerpak.Pak) error {
 	usesTofu := func(service *brokerpak.Service) bool {
 		return len(service.Provision.Templates)+len(service.Bind.Templates) > 0

@@ -77,11 +77,13 @@ func Write(
 	return dropOldRecordings(dir)
 }
 
-// maskInput returns a copy of the broker's input in which secrets are masked, and the names of the fields that cannot
-// be parsed, or cannot be masked before ctx ends. These fields are "" or "null" in the copy; withheld is nil if there
-// are none. The structure of the documents in the fields is kept, so that they can be replayed. params is not changed,
-// and secrets may be nil. maskInput returns an error if the input is larger than 8 MB (maxRecording) as JSON, or cannot
-// be encoded as JSON; the copy must not be used then.
+// maskInput returns a copy of the broker's input in which secrets are masked, and the names of the fields that are left
+// out, because they cannot be parsed, are neither a mapping nor a list by which secrets can be recognised, or cannot be
+// masked before ctx ends; see maskField. These fields are "" or "null" in the copy; withheld is nil if there are none.
+// The structure of the documents in the fields is kept, so that they can be replayed. params is not changed. secrets
+// are the values that are known to be secret. It may be nil; then only values that the documents themselves show to be
+// secret, for example by their keys, are masked. maskInput returns an error if the input is larger than 8 MB
+// (maxRecording) as JSON, or cannot be encoded as JSON; the copy must not be used then.
 func maskInput(
 	ctx context.Context, secrets *redact.Secrets, params serviceadapter.InputParams,
 ) (clean serviceadapter.InputParams, withheld []string, err error) {
