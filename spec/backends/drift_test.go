@@ -89,7 +89,7 @@ var _ = Describe("The command drift", func() {
 			w := newWorld(ctx, local)
 			m := w.newMachine(ctx)
 			got := m.heldAt(afterApply, createBinding, m.bindParameters("bind-1"), func(int) {
-				m.env = append(m.env, "SERVICE_ADAPTER_BUDGET=2s")
+				m.env = append(m.env, "SERVICE_ADAPTER_BUDGET=6s")
 				busy := m.run(ctx, "", "bindings", "drift", "bind-1")
 				Expect(busy.Exit).To(Equal(3), busy.Stderr)
 				Expect(busy.Stderr).To(ContainSubstring("waiting for other runs"))

@@ -50,7 +50,7 @@ var _ = Describe("Retry", func() {
 	})
 
 	It("gives up after half of the time that the context has left", func(ctx context.Context) {
-		limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+		limited, cancel := context.WithTimeout(ctx, 4*time.Second)
 		defer cancel()
 		err := newWaiter("local").Retry(limited, func() error { return &held })
 		Expect(limited.Err()).NotTo(HaveOccurred())

@@ -18,6 +18,10 @@ import (
 	"service-adapter/spec/kit"
 )
 
+// lockedFor is the time that a command has while another run holds the lock of the state. The command waits for the
+// lock for half of the time that is left when it finds the lock.
+const lockedFor = 10 * time.Second
+
 var _ = Describe("the lock of a state", func() {
 	var (
 		s        site
@@ -62,7 +66,7 @@ var _ = Describe("the lock of a state", func() {
 		_, applied := holdLock(ctx, space)
 		other := open(ctx, s.machine(), "b-1")
 		DeferCleanup(other.Close)
-		hurry, cancel := context.WithTimeout(ctx, 6*time.Second)
+		hurry, cancel := context.WithTimeout(ctx, lockedFor)
 		defer cancel()
 		err := other.Destroy(hurry, prepared, s.vars())
 		var lock *statelock.Error
@@ -90,7 +94,7 @@ var _ = Describe("the lock of a state", func() {
 		_, applied := holdLock(ctx, space)
 		other := open(ctx, s.machine(), "b-1")
 		DeferCleanup(other.Close)
-		hurry, cancel := context.WithTimeout(ctx, 6*time.Second)
+		hurry, cancel := context.WithTimeout(ctx, lockedFor)
 		defer cancel()
 		err := other.Destroy(hurry, prepared, s.vars())
 		Expect(err).To(MatchError(ContainSubstring(`the state of workspace "b-1" is locked by another run`)))
@@ -185,7 +189,7 @@ var _ = Describe("the lock of a state", func() {
 			Expect(err).NotTo(HaveOccurred())
 			space = open(ctx, elsewhere, "b-1")
 			DeferCleanup(space.Close)
-			hurry, cancel := context.WithTimeout(ctx, 6*time.Second)
+			hurry, cancel := context.WithTimeout(ctx, lockedFor)
 			defer cancel()
 			if released {
 				Expect(space.Destroy(ctx, prepared, s.vars())).To(Succeed())

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -114,14 +113,12 @@ var _ = Describe("The counts of results", func() {
 		Entry("larger than counts can be", `{"create-binding":{"done":5}}`+strings.Repeat(" ", 1<<16)+"x"),
 	)
 
-	It("delay a command for only a second if another process holds the lock", func() {
+	It("do not keep a command waiting as long as another process holds the lock", func() {
 		locked, err := filelock.Try(path + ".results")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(locked).NotTo(BeNil())
 		DeferCleanup(locked.Close)
-		began := time.Now()
-		end("create-binding", nil)
-		Expect(time.Since(began)).To(BeNumerically("<", 5*time.Second), "a loaded machine")
+		end("create-binding", nil) // it returns although the lock is still held
 		Expect(output.String()).To(And(ContainSubstring(`level=WARN msg="a result was not added to the counts`),
 			ContainSubstring("result=done")))
 		Expect(counts()).To(BeEmpty())

@@ -176,14 +176,16 @@ var _ = Describe("the time that a command may take", func() {
 		_, instanceEnded := hung(lifecycle.Workspace(lifecycle.Instance, "i1"))
 		// Until then, the adapter and OpenTofu might do the work of a request.
 		Eventually(binding.Age).WithTimeout(time.Minute).Should(BeNumerically(">", 3*time.Second))
-		for kind, id := range map[lifecycle.Kind]string{lifecycle.Binding: "b1", lifecycle.Instance: "i1"} {
+		destroy := func(limit time.Duration, kind lifecycle.Kind, id string) {
 			operate(s, func(operator *states.Operator) {
-				hurry, cancel := context.WithTimeout(ctx, time.Second)
+				limited, cancel := context.WithTimeout(ctx, limit)
 				defer cancel()
-				_ = operator.DestroyStored(hurry, kind, id) // waits for the run
+				_ = operator.DestroyStored(limited, kind, id) // waits for the run
 			})
 		}
+		destroy(time.Minute, lifecycle.Binding, "b1")
 		Eventually(bindingEnded).WithTimeout(time.Minute).Should(Receive())
+		destroy(time.Second, lifecycle.Instance, "i1")
 		Expect(instanceEnded).NotTo(Receive())
 	})
 })

@@ -144,7 +144,7 @@ var _ = Describe("an administrator who is not a superuser", func() {
 				"SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND query LIKE 'DROP DATABASE%'", s.User)
 		}).Should(BeNumerically(">", 0))
 		Expect(cleaning.Close(ctx)).To(Succeed())
-		Eventually(dropped).WithTimeout(10 * time.Second).Should(Receive(BeNil()))
+		Eventually(dropped).WithTimeout(time.Minute).Should(Receive(BeNil()))
 	})
 
 	It("cannot take over a database that belongs to another role, "+
