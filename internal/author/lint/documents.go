@@ -185,21 +185,21 @@ func (d templateDocument) eachReference(node *yaml.Node, visit func(node *yaml.N
 }
 
 // variableTypes returns the types of the variables that BOSH templates can use without declaring them, by name: the
-// plan inputs, user inputs and computed inputs of the provision action, the properties of the service's plans, the
-// references and secrets of the bosh section, and the outputs of the provision template. The service must have a bosh
-// section.
+// plan inputs, user inputs and computed inputs of the provision action, the properties and provision_overrides of the
+// service's plans, the references and secrets of the bosh section, and the outputs of the provision template. The
+// service must have a bosh section.
 //
 // The type of a name is, in the order of precedence:
 //   - "", if the name is that of a secret or output
 //   - "string", if it is that of a reference
 //   - the declared type of the input with this name, such as "boolean", or "" if the input declares no type or a list
 //     of types, or if several declarations differ
-//   - "", for any other property of a plan
+//   - "", for any other property or override of a plan
 func (c *serviceCheck) variableTypes() map[string]string {
 	action := &c.service.Provision
 	names := typesOf(action, "", func(typ string, _ bool) string { return typ })
 	for _, plan := range c.service.Plans {
-		for _, name := range value.Keys(plan.Properties) {
+		for _, name := range slices.Concat(value.Keys(plan.Properties), value.Keys(plan.ProvisionOverrides)) {
 			if _, ok := names[name]; !ok {
 				names[name] = ""
 			}

@@ -72,18 +72,25 @@ func (c *serviceCheck) appBindings() {
 // withInputs returns the names that an expression of an action can use: those of call, the names of the action's
 // inputs, and the names that plans set. These are the keys of bind_overrides for Bind, and the plan properties and the
 // keys of provision_overrides for Provision. Any dotted name below an input of the type object is allowed as well,
-// unless the input may be null; see inputTypes.
+// unless the input may be null (see inputTypes), and below a name for which a plan sets a map.
 //
 // action must point to the service's Provision or Bind. withInputs adds the types of the inputs to the map call.Types,
 // which must not be nil, and may sort call.Prefixes in place, so that the caller must not use the argument afterwards.
 func (c *serviceCheck) withInputs(call expr.Names, action *brokerpak.Action) expr.Names {
 	call.Variables = slices.Concat(call.Variables, action.InputNames())
 	for _, plan := range c.service.Plans {
+		sources := []map[string]any{plan.Properties, plan.ProvisionOverrides}
 		if action == &c.service.Bind {
-			call.Variables = append(call.Variables, value.Keys(plan.BindOverrides)...)
-			continue
+			sources = []map[string]any{plan.BindOverrides}
 		}
-		call.Variables = slices.Concat(call.Variables, value.Keys(plan.Properties), value.Keys(plan.ProvisionOverrides))
+		for _, source := range sources {
+			for name, item := range source {
+				call.Variables = append(call.Variables, name)
+				if _, ok := item.(map[string]any); ok {
+					call.Prefixes = append(call.Prefixes, name)
+				}
+			}
+		}
 	}
 	maps.Copy(call.Types, inputTypes(action))
 	// A dotted name selects a key of an input that is a map.

@@ -5,24 +5,31 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 	"service-adapter/schemas"
 )
 
-// inputs checks the plan inputs and user inputs of both actions and adds the findings to c.diags. An invalid constraint
-// is an error for a user input and a warning for a plan input, whose constraints other brokers ignore. If user inputs
-// of provision have invalid constraints, the constraints of bind's user inputs are not checked. All other findings are
-// warnings: an enum value that the input never accepts, a constant default of a user input that it never accepts, and
-// any default of a plan input other than null. Invalid constraints of the additional input are not reported, and of
-// several inputs with the same name in a list, only those of the last are.
+// inputs checks the plan inputs and user inputs of both actions and adds the findings to c.diags. An invalid
+// constraint is an error for a user input, and a warning for a plan input, whose constraints other brokers ignore. If
+// the schemas of a plan cannot be generated because of the constraints of a user input, the constraints that only the
+// check of values reads, such as propertyNames, are not checked. Of several inputs with the same name in a list, only
+// the constraints of the last are checked. All other findings are warnings: an enum value that the input never accepts,
+// a constant default of a user input that it never accepts, and any default of a plan input other than null.
 func (c *serviceCheck) inputs() {
 	_, _, _, err := schemas.ForPlan(c.service, nil, schemas.Supplied{})
 	c.constraints(err, diag.Error)
 	for _, action := range []*brokerpak.Action{&c.service.Provision, &c.service.Bind} {
+		if err == nil { // otherwise a constraint would be reported twice
+			c.constraints(schemas.CheckValues(action.UserInputs, nil, nil), diag.Error)
+		}
 		// Other brokers ignore the constraints of plan inputs, so a defect in them is only a warning.
 		c.constraints(schemas.CheckValues(action.PlanInputs, nil, nil), diag.Warning)
 		for _, input := range action.UserInputs {
@@ -132,9 +139,9 @@ func (c *serviceCheck) plans() {
 
 // property checks the value of one property of a plan, whose name the plan must have, and adds the findings to c.diags.
 // It is a warning if a plan input of provision or bind rejects the value, and if neither an input of provision, a plan
-// input of bind nor an expression of the service uses the property. It is an error if a user input of provision rejects
-// the value, because an instance with this value could not be created, unless a computed input always overwrites that
-// value. A value that cannot be checked is not rejected; see violation.
+// input of bind, an expression of the service nor a BOSH template in c.documentTrees uses the property. It is an error
+// if a user input of provision rejects the value, because an instance with this value could not be created, unless a
+// computed input always overwrites that value. A value that cannot be checked is not rejected; see violation.
 func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
 	item, pos := plan.Properties[name], c.positions.value(plan.Pos, "properties", name)
 	action, subject := &c.service.Provision, fmt.Sprintf("property %q of plan %q", name, plan.Name)
@@ -164,13 +171,24 @@ func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
 		name, plan.Name, diag.Suggest(name, action.InputNames()))
 }
 
-// reads reports whether an expression of the service reads the plan property with this name. It does so by the name
-// alone, by a key of plan.properties or request.plan_properties, or by reading one of these two maps as a whole or with
-// a computed key.
+// reads reports whether a BOSH template in c.documentTrees or an expression of the service reads the plan property with
+// this name. A template does so by a reference such as ((name)). An expression does so by the name alone or with a key,
+// by a key of plan.properties or request.plan_properties, or by reading one of these two maps as a whole or with a
+// computed key.
 func (c *serviceCheck) reads(name string) bool {
+	found := false
+	for _, document := range c.documentTrees {
+		document.eachReference(document.root, func(_ *yaml.Node, _ int, reference string) {
+			inserted, _ := vars.Split(reference)
+			found = found || inserted == name
+		})
+	}
+	if found {
+		return true
+	}
 	for _, site := range c.sites() {
 		for _, reference := range site.References() {
-			if reference.Name == name {
+			if reference.Name == name || strings.HasPrefix(reference.Name, name+".") {
 				return true
 			}
 			for _, properties := range planProperties() {

@@ -69,9 +69,8 @@ type linter struct {
 // be all that the service deploys; without releases, jobs and their properties and links are not checked.
 //
 // Lint returns a nil report and an error if the pak or its manifest.yml does not exist or cannot be read, or if a pak
-// file is rejected as unsafe. It returns an error and a report that may be incomplete if checks were left out because
-// ctx ended, if a definition cannot be read again, if the files of the pak cannot be listed, or if the pak cannot be
-// closed.
+// file is not a zip or is rejected as unsafe. It returns an error and a report that may be incomplete if checks were
+// left out because ctx ended, if a definition cannot be read again, or if the pak cannot be closed.
 func Lint(ctx context.Context, path string, releases ...*release.Release) (*Report, error) {
 	pak, diags, err := brokerpak.Inspect(path)
 	if err != nil {
@@ -92,9 +91,9 @@ func Lint(ctx context.Context, path string, releases ...*release.Release) (*Repo
 // service, and unused files. It adds the findings to l.diags, the paths of the checked files to l.files, and the notes
 // to l.notes; see Report. A service whose file is not a YAML mapping is skipped, because that was reported before.
 //
-// lint returns an error if ctx ended before a service was checked or during its simulated deployments, if the file of a
-// service cannot be read again, or if the files of the pak cannot be listed. The remaining checks are left out then,
-// and the findings, files and notes that were added before remain.
+// lint returns an error if ctx ended before a service was checked or during its simulated deployments, or if the file
+// of a service cannot be read again. The remaining checks are left out then, and the findings, files and notes that
+// were added before remain.
 func (l *linter) lint(ctx context.Context) error {
 	l.binaries()
 	l.defects()
@@ -164,19 +163,20 @@ func (c *serviceCheck) run(ctx context.Context) error {
 	c.image()
 	c.inputs()
 	c.outputTypes()
-	c.plans()
 	c.examples()
 	c.credentials()
 	c.templates("provision", &c.service.Provision)
 	c.templates("bind", &c.service.Bind)
 	c.expressions()
+	renderable := c.service.Provision.Bosh != nil && c.documents()
+	c.plans()
 	if c.service.Provision.Bosh == nil {
 		c.instances()
 		checkUnused(c)
 		return nil
 	}
 	p := &player{serviceCheck: c}
-	if c.documents() {
+	if renderable {
 		if err := p.play(ctx); err != nil {
 			return err
 		}
@@ -353,8 +353,8 @@ func (l *linter) hasBinaries() bool {
 // like service definitions, because they have a top-level key provision, bind or service_definitions, are reported. All
 // other files, such as documentation and sources, are not intended for brokers.
 //
-// The caller must have checked the services, so that l.files contains all used files. A directory that cannot be read
-// is skipped and is not an error; unused returns an error only if the walk through the pak fails otherwise.
+// The caller must have checked the services, so that l.files contains all used files. The result is always nil,
+// because a directory that cannot be read is skipped.
 func (l *linter) unused() error {
 	kind := func(name string) string { return path.Dir(name) + "/*" + path.Ext(name) }
 	kinds := map[string]bool{}

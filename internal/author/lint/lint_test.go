@@ -282,6 +282,23 @@ var _ = Describe("The details of rules", func() {
 			"service.yml": bosh +
 				"  computed_inputs:\n  - {name: a, type: object, default: \"${config(\\\"a.b\\\")}\"}\n",
 		}),
+		Entry("properties and overrides of plans that only the BOSH template inserts", map[string]string{
+			"service.yml": bosh + "plans:\n- {name: small, id: 7d3f6f0e-6a38-4c3b-9a51-3b1f0b6f2a11, description: Small, display_name: Small, " +
+				"properties: {size: 5, tls: {cert: c}}, provision_overrides: {zone: z, net: {name: n}}}\n",
+			"bosh/manifest.yml": group + "{a: ((size)), b: ((zone)), c: ((tls)), d: ((net))}\n",
+		}),
+		Entry("keys of properties and overrides of plans that are maps", map[string]string{
+			"service.yml": bosh + "  computed_inputs:\n  - {name: a, type: string, default: '${tls.cert}${net.name}'}\n" +
+				"plans:\n- {name: small, id: 7d3f6f0e-6a38-4c3b-9a51-3b1f0b6f2a11, description: Small, display_name: Small, " +
+				"properties: {size: 5, tls: {cert: c}}, provision_overrides: {zone: z, net: {name: n}}}\n",
+			"bosh/manifest.yml": group + "{a: ((size)), b: ((zone))}\n",
+		}),
+		Entry("constraints that only the check of values reads", map[string]string{
+			"service.yml": bosh + "  user_inputs:\n" +
+				"  - {field_name: a, type: object, details: A, constraints: {propertyNames: {pattern: \"[\"}}}\n" +
+				"bind:\n  user_inputs:\n" +
+				"  - {field_name: b, type: object, details: B, constraints: {propertyNames: {pattern: \"[\"}}}\n",
+		}, "service.yml:25:47: constraint propertyNames", "service.yml:28:47: constraint propertyNames"),
 		Entry("a required input without a value", map[string]string{
 			"service.yml": bosh + "  user_inputs:\n  - {field_name: a, type: integer, required: true, details: " +
 				"A, constraints: {minimum: 5}}\n" +
