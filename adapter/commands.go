@@ -124,8 +124,8 @@ func plainManifest(product *serviceadapter.MarshalledGenerateManifest) ([]byte, 
 
 // implemented reports whether at least one service of the paks supports a command of the protocol. A dashboard-url
 // needs a service with a dashboard_url, and the commands for bindings need one with a bind section or a backup agent.
-// Every service supports the other commands. implemented also returns true if a pak cannot be read, because that pak
-// may contain such a service.
+// Every service supports the other commands, so implemented returns false for these only if the paks have no
+// services. implemented also returns true if a pak cannot be read, because that pak may contain such a service.
 func (e *execution) implemented(command string) bool {
 	if len(e.session.Catalog.Unreadable) > 0 {
 		return true
@@ -159,8 +159,8 @@ func missingFeature(command string) string {
 // chosen, if the operator's plans or provision defaults for the service are not valid, or if the URL cannot be
 // evaluated.
 //
-// An empty manifest is allowed. The values that ephemeral bind inputs have for the instance are registered for masking;
-// see session.Session.MaskDeployed.
+// An empty manifest is allowed. The secrets in the record of the manifest, and the values that ephemeral bind inputs
+// have for the instance, are registered for masking; see session.Session.AddSecrets and MaskDeployed.
 func (e *execution) dashboardURL(raw serviceadapter.DashboardUrlJSONParams) (any, error) {
 	plan, err := input.DecodePlan("service plan", raw.Plan)
 	if err != nil {
@@ -170,6 +170,7 @@ func (e *execution) dashboardURL(raw serviceadapter.DashboardUrlJSONParams) (any
 	if err != nil {
 		return nil, err
 	}
+	e.session.AddSecrets(nil, stored)
 	chosen, err := e.session.Catalog.Choose(session.Hints{Properties: plan.Properties, Record: stored})
 	if err != nil {
 		return nil, err

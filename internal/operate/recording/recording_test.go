@@ -192,6 +192,28 @@ instance_groups:
 		Expect(stdout.String()).To(MatchJSON(site.JSONText(again)))
 	})
 
+	It("of dashboard-url contain no secrets of the instance", func() {
+		s.Env["SERVICE_ADAPTER_SECURE_MANIFESTS"] = "false"
+		s.Serve(s.Pak("one", site.Definition{
+			Inputs: "[{field_name: password, type: string, details: x}]",
+			Bosh: `    dashboard_url: https://example.com
+    secrets: [{name: admin, value: "${password}"}]
+    ops:
+    - inline: [{type: replace, path: "/properties?", value: {greeting: ((admin))}}]`,
+		}.String()))
+		deployed := site.Instance()
+		created := s.Call("generate-manifest", deployed.Generate(site.Body(object{"password": "planted"})))
+		Expect(deployed.Deploy(created.Stdout)).To(Succeed())
+		Expect(deployed.Manifest).To(ContainSubstring("greeting: planted"))
+		Expect(os.RemoveAll(dir)).To(Succeed())
+		result := s.Call("dashboard-url", object{
+			"instance_id": deployed.ID, "plan": deployed.Plan, "manifest": deployed.Manifest,
+		})
+		Expect(result.Code).To(Equal(0), result.Stderr)
+		recorded, _ := decoded()
+		Expect(recorded).NotTo(ContainSubstring("planted"))
+	})
+
 	It("of a check for pending changes do not compare the state of the instance again", func() {
 		deployed := site.Instance()
 		created := s.Call("generate-manifest", deployed.Generate(site.Body(nil)))
