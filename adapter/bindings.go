@@ -82,17 +82,17 @@ func (e *execution) changeBinding(
 // that the broker does not send, as far as they can be determined, and registers the secrets of the instance for
 // masking.
 //
-// If binding.Binder.Delete reports fault.ErrBindingNotFound, because no state is stored for the binding, because a
-// resource of it no longer existed, or because bind.errors explains the failure of an adoption in this way,
-// deleteBinding returns that error with two exceptions. It returns fault.ErrNotImplemented if the service has no bind
-// section. If the service cannot be determined and a pak cannot be read, it returns an error that wraps neither of the
-// two, because the service may be in that pak.
+// deleteBinding returns the errors of binding.Binder.Delete, of which fault.ErrBindingNotFound means that no state is
+// stored for the binding, that a resource of it no longer existed, or that bind.errors explains the failure of an
+// adoption in this way. If no state is stored, there are two exceptions: the error is fault.ErrNotImplemented if the
+// service has no bind section, and an error that wraps neither of the two if the service cannot be determined and a pak
+// cannot be read, because the service may be in that pak.
 //
-// deleteBinding also returns all other errors of Delete, and an error if the manifest of the instance is not a YAML
-// mapping or if the manager of OpenTofu cannot be created (see session.Session.Manager). These faults are only logged:
-// a record that cannot be decoded, a service that cannot be determined, invalid defaults of the operator, outputs of
-// the instance that cannot be read, unless an adoption of the binding needs them, and a missing directory of the local
-// state backend.
+// deleteBinding also returns an error if the manifest of the instance is not a YAML
+// mapping or if the manager of OpenTofu cannot be created (see session.Session.Manager). These faults are only
+// logged: a record that cannot be decoded, a service that cannot be determined, invalid defaults of the operator, and
+// outputs of the instance that cannot be read, unless an adoption of the binding needs them. A missing directory of
+// the local state backend is logged as well; no state is stored for the binding then.
 func (e *execution) deleteBinding(ctx context.Context, request *binding.Request) error {
 	complete := func() error {
 		err := e.session.CompleteUnbind(request)
@@ -109,7 +109,7 @@ func (e *execution) deleteBinding(ctx context.Context, request *binding.Request)
 			e.session.Logger.Warn("the outputs of the instance are not available", "error", err)
 		}
 		err := binder.Delete(ctx, *request)
-		absent := errors.Is(err, fault.ErrBindingNotFound)
+		absent := errors.Is(err, lifecycle.ErrNotStored)
 		if unreadable := e.session.Catalog.UnreadableError(); unreadable != nil && request.Service == nil && absent {
 			// A service of the unreadable pak may adopt bindings that another adapter created.
 			return fmt.Errorf("binding %q has no state, and its service cannot be determined: %w",

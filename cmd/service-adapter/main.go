@@ -30,10 +30,12 @@ func main() {
 	os.Exit(run())
 }
 
-// run executes the command line of the process, os.Args, and returns the exit code. Package cli runs the commands that
-// it handles, and package adapter all others and a command line without a command. The first SIGINT or SIGTERM cancels
-// the context of a command of package cli; package adapter calls interruptible itself, before work that must not be
-// left half done.
+// run executes the command line of the process, os.Args, and returns the exit code. Package cli runs the commands
+// that it handles, and package adapter all others and a command line without a command.
+//
+// The first SIGINT or SIGTERM cancels the context of a command of package cli, and the second one ends the process. A
+// command of package adapter is ended by the first signal, unless it has called interruptible before; it does so
+// before work that must not be left half done.
 //
 // run disables core dumps for this process and its children, and makes this process ignore SIGPIPE, so that writing to
 // a closed pipe returns an error.
