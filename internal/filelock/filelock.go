@@ -27,16 +27,29 @@ const interval = 20 * time.Millisecond
 // error. It calls waiting, which may be nil, after each attempt that found the lock taken. The first attempt is made
 // even if the context has ended. If the file cannot be opened or locked, Lock returns nil and an error at once.
 func Lock(ctx context.Context, path string, waiting func()) (*os.File, error) {
+	var file *os.File
+	err := Repeat(ctx, func() (locked bool, err error) {
+		file, err = Try(path)
+		return file != nil, err
+	}, waiting)
+	return file, err
+}
+
+// Repeat calls attempt, which tries to take a lock, every 20 milliseconds until attempt returns true or an error, and
+// returns that error or nil. It calls waiting, which may be nil, after each attempt that returned false and nil. The
+// first attempt is made even if the context has ended. If the context ends after an attempt, Repeat returns the error
+// of ctxio.Err.
+func Repeat(ctx context.Context, attempt func() (locked bool, err error), waiting func()) error {
 	for {
-		if file, err := Try(path); file != nil || err != nil {
-			return file, err
+		if locked, err := attempt(); locked || err != nil {
+			return err
 		}
 		if waiting != nil {
 			waiting()
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctxio.Err(ctx)
+			return ctxio.Err(ctx)
 		case <-time.After(interval):
 		}
 	}

@@ -70,8 +70,7 @@ func (h holder) allDead() bool {
 }
 
 // replaceHolder records this process as the holder, in memory and in the file that describes the holder, in place of
-// the previous one. The caller must hold the lock file of the lease or, if only processes that a template started hold
-// the lock file, a lock on the directory of the lease; see discardAbandonedLock. replaceHolder keeps the start times of
+// the previous one. The caller must hold the lock file of the lease. replaceHolder keeps the start times of
 // earlier runs that may have left a lock of the state behind, for MayHaveLeftLock and LeftLock. A run of the previous
 // holder whose end is not recorded, because its adapter died, is added to them. The previous holder's processes are
 // forgotten. A missing or damaged file counts as a previous holder without runs. replaceHolder returns an error if the

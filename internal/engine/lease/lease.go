@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"syscall"
 	"time"
 
 	"service-adapter/internal/filelock"
@@ -67,13 +69,10 @@ func newLease(name string, o Options) *Lease {
 // a warning and takes the lease.
 func Take(ctx context.Context, name string, o Options) (*Lease, error) {
 	l := newLease(name, o)
-	file, err := filelock.Lock(ctx, l.path, func() {
+	err := filelock.Repeat(ctx, l.take, func() {
 		l.killOrphans()
 		l.discardAbandonedLock()
 	})
-	if err == nil {
-		err = l.claim(file)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("waiting for other runs%s: %w", describeHolder(l.holderPath), err)
 	}
@@ -87,18 +86,47 @@ func Take(ctx context.Context, name string, o Options) (*Lease, error) {
 // options. The caller must call Release on a lease that is not nil.
 func Try(name string, o Options) (*Lease, error) {
 	l := newLease(name, o)
-	file, err := filelock.Try(l.path)
-	if file == nil && err == nil {
+	taken, err := l.take()
+	if !taken && err == nil {
 		l.discardAbandonedLock()
-		file, err = filelock.Try(l.path)
+		taken, err = l.take()
 	}
-	if file == nil {
-		return nil, err
-	}
-	if err := l.claim(file); err != nil {
+	if !taken {
 		return nil, err
 	}
 	return l, nil
+}
+
+// take makes one attempt to take the lease, and reports whether it succeeded. It returns false and nil if another
+// process holds the lock file, and false and an error if a file of the lease cannot be locked, written or removed.
+//
+// Meanwhile it holds a shared lock on the directory of the lease, so that discardAbandonedLock of another process does
+// not mistake this process, which has the lock file open and is not described as the holder yet, for one that a
+// template started. A directory that cannot be locked is no error, because discardAbandonedLock does nothing then.
+func (l *Lease) take() (bool, error) {
+	if runs, err := lockDir(filepath.Dir(l.path), syscall.LOCK_SH); err == nil {
+		defer runs.Close() //nolint:errcheck // nothing was written
+	}
+	file, err := filelock.Try(l.path)
+	if file == nil {
+		return false, err
+	}
+	err = l.claim(file)
+	return err == nil, err
+}
+
+// lockDir opens and locks the directory at a path, and returns it; closing it releases the lock. how is the kind of the
+// lock, LOCK_SH or LOCK_EX of flock(2), for which lockDir waits without a limit. lockDir returns nil and an error if
+// the directory cannot be opened or locked.
+func lockDir(path string, how int) (*os.File, error) {
+	dir, err := os.Open(path) //nolint:gosec // in the cache directory
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(dir.Fd()), how); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return dir, nil
 }
 
 // File returns the open and locked lock file, for processes that must keep the lease. The lease lasts until every

@@ -118,7 +118,6 @@ var _ = Describe("a lease", func() {
 		func(ctx context.Context, description string) {
 			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", holdLock(name)))
 			Expect(err).NotTo(HaveOccurred())
-			const startTime = 21 // the index of the field
 			start := strings.Fields(string(stat))[startTime]
 			description = strings.ReplaceAll(description, "START", start)
 			Expect(os.WriteFile(name+".json", []byte(description), 0o600)).To(Succeed())
@@ -150,7 +149,51 @@ var _ = Describe("a lease", func() {
 			Expect(l.Release()).To(Succeed())
 		}
 	})
+
+	It("is taken and described while no process examines whose lock it is", func(ctx context.Context) {
+		runs, err := os.Open(filepath.Dir(name))
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(runs.Close)
+		Expect(syscall.Flock(int(runs.Fd()), syscall.LOCK_EX)).To(Succeed()) // as a process that examines it
+		taken := make(chan *lease.Lease, 1)
+		go func() {
+			l, _ := lease.Try(name, options)
+			taken <- l
+		}()
+		Consistently(taken, "200ms").ShouldNot(Receive())
+		Expect(name + ".lock").NotTo(BeAnExistingFile())
+		Expect(syscall.Flock(int(runs.Fd()), syscall.LOCK_UN)).To(Succeed())
+		var l *lease.Lease
+		Eventually(taken).Should(Receive(&l))
+		Expect(l.Release()).To(Succeed())
+	})
+
+	It("is not taken from a process that has locked it and is about to describe itself", func(ctx context.Context) {
+		const dead = `{"adapter":{"pid":1,"start":1},"tofu":{"pid":1,"start":1}}`
+		Expect(os.WriteFile(name+".json", []byte(dead), 0o600)).To(Succeed())
+		runs, err := os.Open(filepath.Dir(name))
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(runs.Close)
+		Expect(syscall.Flock(int(runs.Fd()), syscall.LOCK_SH)).To(Succeed()) // as a process that takes the lease
+		pid := holdLock(name)
+		tried := make(chan *lease.Lease, 1)
+		go func() {
+			l, _ := lease.Try(name, options)
+			tried <- l
+		}()
+		Consistently(tried, "200ms").ShouldNot(Receive())
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		Expect(err).NotTo(HaveOccurred())
+		alive := fmt.Sprintf(`{"adapter":{"pid":%d,"start":%s}}`, pid, strings.Fields(string(stat))[startTime])
+		Expect(os.WriteFile(name+".json", []byte(alive), 0o600)).To(Succeed())
+		Expect(syscall.Flock(int(runs.Fd()), syscall.LOCK_UN)).To(Succeed())
+		Eventually(tried).Should(Receive(BeNil()))
+		Expect(name + ".lock").To(BeARegularFile())
+	})
 })
+
+// startTime is the index of the field of /proc/PID/stat that contains the start time of a process.
+const startTime = 21
 
 // holdLock starts a process that holds the lock file of a lease, ends it after the spec, and returns its id. name is
 // the path of the lease.

@@ -19,23 +19,20 @@ import (
 // discardAbandonedLock recognises such processes as those that still have the lock file open although the adapter, the
 // OpenTofu and the providers of the recorded holder are dead. It does nothing, and logs nothing, if one of them may be
 // alive (see allDead), if the recorded adapter or OpenTofu seems to run in another container, if no other process is
-// seen to have the lock file open, or if the directory of the lease cannot be opened or locked. If a file cannot be
-// written or removed, it only logs a warning.
+// seen to have the lock file open, or if the directory of the lease cannot be opened or locked. If the lock file cannot
+// be removed, it only logs a warning.
 //
-// Processes that wait call it concurrently. A lock on the directory, for which discardAbandonedLock waits, makes them
-// act one at a time. The first one records itself as the holder, which makes the others stop.
+// Processes that wait call it concurrently. An exclusive lock on the directory, for which discardAbandonedLock waits,
+// makes them act one at a time, and not while another process takes the lease; see take.
 func (l *Lease) discardAbandonedLock() {
 	if !readHolder(l.holderPath).allDead() {
 		return
 	}
-	runs, err := os.Open(filepath.Dir(l.path))
+	runs, err := lockDir(filepath.Dir(l.path), syscall.LOCK_EX)
 	if err != nil {
 		return
 	}
 	defer runs.Close() //nolint:errcheck // nothing was written
-	if err := syscall.Flock(int(runs.Fd()), syscall.LOCK_EX); err != nil {
-		return
-	}
 	h := readHolder(l.holderPath)
 	if !h.allDead() {
 		return
@@ -49,7 +46,7 @@ func (l *Lease) discardAbandonedLock() {
 	l.options.Logger.Warn("ignoring the lock of an earlier run, "+
 		"which only processes that a template started still hold",
 		"lock", l.path, "processes", users)
-	if err := errors.Join(l.replaceHolder(), privatefs.Remove(l.path)); err != nil {
+	if err := privatefs.Remove(l.path); err != nil {
 		l.options.Logger.Warn("removing the lock of an earlier run", "lock", l.path, "error", err)
 	}
 }
