@@ -57,12 +57,13 @@ func (c *Config) CheckErrands(properties map[string]any) error {
 // that package backend does not know, no setting is compared.
 //
 // An item that is not a mapping, also nil and a text that is resolved later, has no type and is therefore an error.
-// Within the mapping, texts that are resolved later are not compared (see deferred), and neither is a "config" that is
+// In the mapping, a type that is resolved later (see deferred) is not compared with that of the adapter, and the
+// settings are compared as those of the adapter's type. Settings that are resolved later are not compared, and neither is a "config" that is
 // neither a mapping nor missing.
 func (c *Config) checkErrandState(item any) error {
 	state, _ := item.(map[string]any)
 	kind := state["type"]
-	if text := value.Text(kind); !deferred(kind) && (text != c.State.Type || text == Local) {
+	if text := value.Text(kind); c.State.Type == Local || !deferred(kind) && text != c.State.Type {
 		return fmt.Errorf("errand_properties must have the same state.type as the adapter, which must not be local, "+
 			"because bindings read the states that the errands store; "+
 			"the adapter has %q, errand_properties has %q", c.State.Type, text)
@@ -109,10 +110,11 @@ func (c *Config) checkErrandEncryption(encryption any) error {
 	}
 }
 
-// checkErrandLimit returns an error if the errand_limit in properties, the errand_properties, will be below the budget
-// in them, or if one of the two is not a duration such as 90m. A missing or zero errand_limit means that of the
+// checkErrandLimit returns an error if errand_limit or budget in properties, the errand_properties, is not a duration
+// such as 90m, or if the errand_limit will be below the budget. A missing or zero errand_limit means that of the
 // adapter, and a missing, null or zero budget means 45s, the default of the errands' jobs. An errand_limit of null is
-// always long enough, because the errand then computes it. Texts with references or expressions are not compared.
+// long enough for every valid budget, because the errand then computes it. A text with a reference or expression is
+// accepted, and is not compared.
 func (c *Config) checkErrandLimit(properties map[string]any) error {
 	limit, limitErr := errandDuration(properties, errandLimitKey, c.ErrandLimit)
 	budget, budgetErr := errandDuration(properties, errandBudgetKey, defaultBudget)
@@ -145,7 +147,8 @@ func errandDuration(properties map[string]any, key string, standard time.Duratio
 // UnknownErrandKeys returns a message for each key of properties, which are the errand_properties, that is not a
 // property of the errands' jobs. BOSH ignores such keys. The messages suggest or list the allowed keys. Those of the
 // top level come first, then those of state and those of state.encryption, each group sorted by key. The keys of
-// state.config and config are not checked. The result is nil if all keys are allowed.
+// state.config and config are not checked, and neither is a state or state.encryption that is not a mapping. The
+// result is nil if all keys are allowed.
 func UnknownErrandKeys(properties map[string]any) (unknown []string) {
 	check := func(path string, item any, allowed ...string) {
 		mapping, _ := item.(map[string]any)

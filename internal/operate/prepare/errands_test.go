@@ -88,6 +88,8 @@ var _ = Describe("errand_properties", func() {
 		},
 		Entry("type", sameState, `{type: s3, config: {bucket: a, key: b}}`,
 			"errand_properties must have the same state.type as the adapter"),
+		Entry("local, with a reference", `{config: {dir: /states}}`, `{type: ((type)), config: {dir: /states}}`,
+			"which must not be local"),
 		Entry("pg: schema", `{type: pg, config: {schema_name: one}}`, `{type: pg, config: {schema_name: planted}}`,
 			"errand_properties.state.config.schema_name "),
 		Entry("pg: the default schema", `{type: pg}`, `{type: pg, config: {schema_name: planted}}`,
