@@ -165,10 +165,10 @@ var planKeys = []string{ //nolint:gochecknoglobals // a constant table
 
 // removeDeploymentKeys removes from the manifest the parts that the broker and its plans set, and the top-level keys
 // that BOSH does not have: all top-level keys except templateKeys, all keys of stemcells except alias (and os, if the
-// manifest has several stemcells), the keys of instance groups that set their size and networks (planKeys), and the key
-// release of all jobs, also of those in addons. It adds a note for each removed top-level key, one for all stemcells
-// and one for each instance group, and another one for the first group that is not an errand. It sets a.group to the
-// name of that group.
+// manifest has several stemcells), the keys of instance groups that set their size and networks (planKeys), and the
+// key release of all jobs, also of those in addons. It adds a note for each removed top-level key, and another one
+// for the first group that is not an errand, whose name it stores in a.group. The key stemcells and each instance
+// group with a plain name get one note each, even if they lose no keys.
 //
 // It adds an error, and removes nothing, if the manifest has no list of instance groups or an empty one. Other errors,
 // which do not stop the removal, are those of convertGroup and removeReleases: a group without a plain name, or a job
@@ -205,12 +205,13 @@ func (a *adoption) removeDeploymentKeys() {
 	}
 }
 
-// plainName matches names that need no quotes or escapes in YAML and in paths.
+// plainName matches names that need no escapes in YAML and in paths. Some need quotes in YAML; see quotedKey.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
 // convertGroup removes from an instance group the keys that the broker's plan sets (planKeys, such as instances, azs
-// and networks), and the key release from its jobs. It adds a note with the removed values. If a.group is "" and the
-// group is not an errand, convertGroup sets a.group to the name of the group and adds a second note.
+// and networks), and the key release from its jobs. It adds a note with the names of the jobs and the removed values,
+// even if there are none. If a.group is "" and the group is not an errand, convertGroup sets a.group to the name of
+// the group and adds a second note.
 //
 // If the group is not a mapping with a name of letters, digits and the characters - _ . only (plainName), convertGroup
 // changes nothing and only adds an error. In any other group, each job without a name is an error.

@@ -11,17 +11,18 @@ import (
 	"service-adapter/internal/value"
 )
 
-// InitRelease writes a pak that deploys jobs of BOSH releases into the directory dir, which must be empty or not exist;
-// it is created with its parent directories. jobs are the names of the jobs, each of which must be in exactly one of
-// the releases. The manifest template has one instance group, named after the first job, with all jobs and their
-// properties; a property becomes a comment, a generated secret, a BOSH variable or a plan input, see jobManifest.
+// InitRelease writes a pak that deploys jobs of BOSH releases into the directory dir, which must be empty or not
+// exist; it is created with its parent directories. jobs are the names of the jobs, each of which must be in exactly
+// one of the releases. The manifest template has one instance group, named after the first job, with all jobs and
+// their properties; a property becomes a comment, a generated secret, a BOSH variable or a plan input, see
+// jobManifest. The JSON Schemas to which the files refer are not written; see SchemaFile.
 //
-// files are the sorted, slash-separated paths of the written files, relative to dir. The notes are sentences, without a
-// final period, about points that the author should check or decide. InitRelease returns a *fault.UserError, and no
-// notes, if jobs is empty, if a job is named twice, if no release or several have it, or if its name has other
-// characters than letters, digits and - _ . (plainName). Another error is that dir is not empty, cannot be read or
-// cannot be written; files is nil then, but the notes are returned, and files that were written before the error
-// remain.
+// files are the sorted, slash-separated paths of the written files, relative to dir. The notes are sentences, without
+// a final period, about points that the author should check or decide. InitRelease returns a *fault.UserError,
+// without files and notes, if jobs is empty, if a job is named twice, if no release or several have it, or if its
+// name has other characters than letters, digits and - _ . (plainName). Other errors are that dir is not empty,
+// cannot be read or cannot be written, and that the working directory cannot be determined; files is nil then, but
+// the notes are returned, and files that were written before the error remain.
 func InitRelease(dir string, releases []*release.Release, jobs []string) (files, notes []string, err error) {
 	m := &jobManifest{names: variableNames{taken: map[string]bool{}, suffixes: map[string]int{}}}
 	if len(jobs) == 0 {
@@ -39,7 +40,7 @@ func InitRelease(dir string, releases []*release.Release, jobs []string) (files,
 		selected = append(selected, job)
 	}
 	m.line(0, "instance_groups:")
-	m.line(0, "- name: "+jobs[0])
+	m.line(0, "- name: "+quotedKey(jobs[0]))
 	m.line(1, "jobs:")
 	for _, job := range selected {
 		m.addJob(job)

@@ -139,6 +139,13 @@ var _ = Describe("a pak of a job of a release", func() {
 			`the property "a b" of the job j is left out`),
 	)
 
+	It("quotes names that are not texts in YAML", func() {
+		from := jobWith("", nil)
+		from.Jobs[0].Name = "1"
+		template, _, _ := initialised(from)
+		Expect(template).To(HaveSuffix("instance_groups:\n- name: \"1\"\n  jobs:\n  - name: \"1\"\n"))
+	})
+
 	DescribeTable("is not written for", func(jobs []string, text string) {
 		one := jobWith("", nil)
 		two := &release.Release{Name: "two", Jobs: []release.Job{{Name: "j"}, {Name: "server"}}}

@@ -80,13 +80,14 @@ func (m *jobManifest) line(level int, text string) {
 // jobLevel is the indentation of a job in the manifest, and propertyLevel that of its properties.
 const jobLevel, propertyLevel = 1, 3
 
-// addJob appends a job with its properties to the text of the manifest, and adds the inputs, secrets and BOSH variables
-// to which they refer to m; see jobManifest for the properties that become each of these. It adds notes for a property
-// that is left out because a key of its name has other characters than letters, digits and - _ . (plainName), for a
-// property whose name denotes a secret and whose default is a text other than "", for each required input, and for each
-// certificate that BOSH generates. The job is not modified.
+// addJob appends a job with its properties to the text of the manifest, which must end with the key jobs of an
+// instance group or with its previous job. It adds to m the inputs, secrets and BOSH variables to which the
+// properties refer; see jobManifest for the properties that become each of these. It adds notes for a property that
+// is left out because a key of its name has other characters than letters, digits and - _ . (plainName), for a
+// property whose name denotes a secret and whose default is a text other than "", for each required input, and for
+// each certificate that BOSH generates. The job is not modified.
 func (m *jobManifest) addJob(job *release.Job) {
-	m.line(jobLevel, "- name: "+job.Name)
+	m.line(jobLevel, "- name: "+quotedKey(job.Name))
 	root := &propertyNode{}
 	required := requiredProperties(job)
 	job = withNestedReads(job, required)
@@ -218,11 +219,11 @@ func (m *jobManifest) secret(path []string) string {
 const changeMe = "change-me"
 
 // input appends a new input of plans, for the property of a job with a dotted name, to m.inputs, and returns its
-// reference, such as "((db_port))". The input has the type of inputType, and as its description that of the property on
-// one line, or else a text that names property and job. required means that a plan must have a value. Only then, the
-// generated plan has a value for the input and the author gets a note. The value is the example in the spec, if there
-// is one that contains neither "((" nor "${". Otherwise it is a sample value of the input's type, and "change-me" for a
-// string or if the type is not known.
+// reference, such as "((db_port))". The input has a unique name (see the method name), the type of inputType, and as
+// its description that of the property on one line, or else a text that names property and job. required means that a
+// plan must have a value. Only then, the generated plan has a value for the input and the author gets a note. The
+// value is the example in the spec, if there is one that contains neither "((" nor "${". Otherwise it is a sample
+// value of the input's type, and "change-me" for a string or if the type is not known.
 func (m *jobManifest) input(job *release.Job, name string, property release.Property, required bool) string {
 	added := input{
 		Name: m.name(strings.Split(name, ".")), Type: inputType(property), Required: required,

@@ -26,14 +26,17 @@ type directory struct {
 }
 
 // openDirectory reads the source of a release from the directory at path. The version of the result is that of the
-// highest final release, or "" if the source has none. Its jobs are those of the directories in jobs, whose other
-// entries are ignored. They are not sorted, and two of them may have the same name. It is not an error if the index of
-// final releases or a template is missing.
+// highest final release, or "" if the source has none. It has a job for each directory in jobs, also behind a
+// symbolic link; files in jobs are ignored. The jobs are not sorted, and two of them may have the same name. It is
+// not an error if the index of final releases or a template is missing; see the method job for other templates that
+// are left out.
 //
 // The result must not be used after an error. openDirectory returns an error in these cases:
 //   - The path or the directory jobs in it cannot be opened as a directory.
+//   - A symbolic link in jobs is broken, has an absolute target, or leads out of the directory at path.
 //   - The file config/final.yml or a job's spec is missing or invalid.
-//   - The index of final releases is invalid, or it or a template exists but cannot be read.
+//   - The index of final releases is invalid or exists but cannot be read.
+//   - A template or monit file that the method job does not leave out cannot be read.
 //   - A limit on sizes or on the number of jobs is exceeded, or ctx ended.
 func openDirectory(ctx context.Context, path string) (release *Release, err error) {
 	root, err := os.OpenRoot(path)
@@ -134,9 +137,9 @@ func (d directory) releaseName() (string, error) {
 }
 
 // latestVersion returns the highest version of the final releases in releases/NAME/index.yml, where NAME is the
-// argument release. It returns "" if the file does not exist, if it lists no version that BOSH can compare, or if NAME
-// cannot be part of a path. It returns an error if the file is not a regular file, cannot be read, is larger than
-// maxText (4 MiB) or is not a YAML mapping.
+// argument release. It returns "" if the file does not exist, if it lists no version that BOSH can compare, or if a
+// NAME with ".." leads to a path outside of the directory. It returns an error if the file is not a regular file,
+// cannot be read, is larger than maxText (4 MiB) or is not a YAML mapping.
 func (d directory) latestVersion(release string) (string, error) {
 	file := path.Join("releases", release, "index.yml")
 	if !fs.ValidPath(file) {
@@ -175,12 +178,13 @@ func (d directory) latestVersion(release string) (string, error) {
 
 // job reads the spec, the templates and the monit file of a job. dir is the directory of the job relative to that of
 // the release, such as "jobs/redis". The name of the result is that in the spec, which need not be that of the
-// directory. A template or monit file is left out if it is missing, is not a regular file or has a path outside of the
-// release.
+// directory. A template or monit file is left out if the release has no regular file at its path, if the attributes
+// of that file cannot be read, or if the path of a template leads out of the directory templates.
 //
 // The sizes of the templates and of the monit file are subtracted from *budget, the number of bytes that those of the
-// release may still have. job returns an empty Job and an error if the spec is missing or invalid, if a file cannot be
-// read or is larger than maxText (4 MiB), or if the budget is exceeded; *budget may then be reduced or negative.
+// release may still have. job returns an empty Job and an error if the spec is missing or invalid, if the content of
+// a file cannot be read or is larger than maxText (4 MiB), or if the budget is exceeded; *budget may then be reduced
+// or negative.
 func (d directory) job(dir string, budget *int) (Job, error) {
 	file := dir + "/spec"
 	text, err := d.read(file)

@@ -140,9 +140,9 @@ func (l *lexer) next() {
 	}
 }
 
-// skip reads, without appending a token, one character of white space, a backslash with the line break that follows it,
-// or a comment up to the end of its line. c is the next character of the code, with which this begins. A backslash
-// elsewhere is read alone.
+// skip reads, without appending a token, one character of white space, a backslash with the line break that follows
+// it, or a comment without the line break behind it. c is the next character of the code, with which this begins. A
+// backslash elsewhere is read alone.
 func (l *lexer) skip(c byte) {
 	end := strings.IndexByte(l.rest(), '\n')
 	switch {
@@ -294,8 +294,9 @@ func (l *lexer) interpolation() []token {
 }
 
 // word reads an identifier, a keyword, a number or a variable at the next character, and appends it as a word token.
-// The key of a mapping or a named argument, such as `name:`, becomes a symbol token "," instead, unless it follows a
-// "?". The words __END__, BEGIN and END, which end the code or define blocks for its beginning and end, set l.unclear.
+// The key of a mapping or a named argument, such as `name:`, is read with its colon and becomes a symbol token ","
+// instead, unless it follows a "?". The words __END__, BEGIN and END, which end the code or define blocks for its
+// beginning and end, set l.unclear.
 func (l *lexer) word() {
 	start := l.offset
 	for l.offset < len(l.code) && strings.IndexByte("@$", l.code[l.offset]) >= 0 {

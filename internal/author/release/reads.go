@@ -32,9 +32,9 @@ type Condition struct {
 	Negated bool
 }
 
-// Reads returns the calls of p, without a default, in all templates of the job, sorted by template and line. Each call
-// is certainly executed if the Conditions of its Read are true. A property may be read several times. The result is nil
-// if there are no such calls. These calls are left out:
+// Reads returns the calls of p, without a default, in all templates of the job and its monit file, sorted by template
+// and line. Each call is certainly executed if the Conditions of its Read are true. A property may be read several
+// times. The result is nil if there are no such calls. These calls are left out:
 //   - calls that may be skipped for other reasons: in blocks, such as that of if_p, in methods, in branches whose
 //     condition is not a Condition, and behind `&&`, `||` and `?`
 //   - calls with computed names
@@ -136,10 +136,10 @@ func (r *reader) push(added block) {
 	r.blocks = append(r.blocks, added)
 }
 
-// symbol handles the current token if it is an operator or a bracket with this text. An open bracket opens a block,
-// which is uncertain if a brace begins a code block and not a mapping, and a closing one closes it. An operator that
-// may skip the rest of the statement, such as `&&`, marks this in the innermost block. Other operators have no effect.
-// symbol returns false, and closes nothing, if a closing bracket does not match the innermost block.
+// symbol handles the current token, which must be of the kind symbol and have this text. An open bracket opens a
+// block, which is uncertain if a brace begins a code block and not a mapping, and a closing one closes it. An
+// operator that may skip the rest of the statement, such as `&&`, marks this in the innermost block. Other symbols
+// have no effect. symbol returns false, and closes nothing, if a closing bracket does not match the innermost block.
 func (r *reader) symbol(text string) bool {
 	switch text {
 	case "(", "[":
@@ -147,7 +147,7 @@ func (r *reader) symbol(text string) bool {
 	case "{":
 		last := r.token(-1) // after a value there is a block, and otherwise a mapping
 		isBlock := last.kind == word && !keywords[last.text] ||
-			last.kind == symbol && strings.Contains(")]|v", last.text)
+			last.kind == symbol && (strings.Contains(")]|v", last.text) || last.text == "->")
 		r.push(block{open: text, uncertain: isBlock})
 	case ")", "]", "}":
 		if r.top().open != map[string]string{")": "(", "]": "[", "}": "{"}[text] {
@@ -160,8 +160,8 @@ func (r *reader) symbol(text string) bool {
 	return true
 }
 
-// word handles the current token if it is a word with this text. Names of methods behind a dot, and words that are not
-// in this list, have no effect:
+// word handles the current token, which must be of the kind word and have this text. Names of methods behind a dot,
+// and words that are not in this list, have no effect:
 //   - A keyword such as `if`, `do` or `def` opens a block, `else` and the like begin another branch, and `end` closes a
 //     block.
 //   - An `if`, `unless` or other keyword behind a statement changes the calls of this statement in r.reads; see
@@ -240,7 +240,7 @@ func (r *reader) startsStatement() bool {
 	case symbol:
 		return !strings.Contains(")]}v", last.text)
 	case word:
-		return keywords[last.text]
+		return keywords[last.text] && last.text != "return" && last.text != "raise" // `return if x` is a modifier
 	default:
 		return false
 	}

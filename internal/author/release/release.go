@@ -97,6 +97,7 @@ type Link struct {
 //
 // Open returns a nil release and an error in these cases:
 //   - The path does not exist, cannot be read, or is neither a release tarball nor such a directory.
+//   - The spec of a job, or the archive of a job in a tarball, is missing.
 //   - A file of the release that Open reads is invalid, for example a spec that a Director rejects.
 //   - A limit on sizes or counts is exceeded, two jobs have the same name, or ctx ended.
 func Open(ctx context.Context, path, version string) (*Release, error) {

@@ -85,8 +85,9 @@ func optionalText(file string, node *yaml.Node, parent, key string) (string, err
 func join(parent, key string) string { return strings.TrimPrefix(parent+"."+key, ".") }
 
 // parseSpec parses the text of a job's spec, which is the file spec in a source directory and job.MF in a tarball. It
-// also returns the paths of the job's templates, relative to the directory templates; nil means none. The Templates of
-// the job are empty, because parseSpec does not read their texts. file is the name of the spec in errors.
+// also returns the paths of the job's templates, relative to the directory templates; nil means none. The paths are
+// shortened by path.Clean, but may be absolute or begin with "..". The Templates of the job are empty, because
+// parseSpec does not read their texts. file is the name of the spec in errors.
 //
 // parseSpec returns an empty Job, nil and an error if the text is not a YAML mapping, if a Director would reject the
 // spec, for example because it has no name, or if a value cannot be decoded. In the last two cases the error names the

@@ -176,11 +176,11 @@ func spend(budget *int, file, template string) error {
 	return nil
 }
 
-// readJob reads the archive of a job, a tar archive compressed with gzip: its spec job.MF, the templates that the spec
-// lists, and monit. Templates that the archive lacks are left out; of files with the same name, the last one counts.
-// file is the name of the archive in errors, and name the name of the job in release.MF. The sizes of monit and of all
-// files below templates/, listed or not, are subtracted from *budget, the number of bytes that these files of the
-// release may still have.
+// readJob reads the archive of a job, a tar archive compressed with gzip: its spec job.MF, the templates that the
+// spec lists, and monit. Templates and monit are left out if the archive lacks them; of files with the same name, the
+// last one counts. file is the name of the archive in errors, and name the name of the job in release.MF. The sizes
+// of monit and of all files below templates/, listed or not, are subtracted from *budget, the number of bytes that
+// these files of the release may still have.
 //
 // readJob returns an empty Job and an error if the archive is broken, exceeds a limit or the budget, or has no job.MF,
 // and if job.MF is invalid or contains another name. *budget may then be reduced or negative.
