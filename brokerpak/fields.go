@@ -56,19 +56,18 @@ func booleanShape() schema {
 	return schema{"enum": append([]any{true, false, nil}, value.Texts(value.Keys(booleans))...)}
 }
 
-// boolean returns the field for a key that contains a boolean; decoding stores the value in target. It accepts true and
-// false without quotes, and y, yes, on, n, no and off with or without quotes, each in lower case, in upper case or with
-// a capital first letter. Null leaves target unchanged. Any other value is reported as an error in the diagnostics of d
-// and not stored, except that a scalar with the tag !!bool is not checked: any text but true becomes false. The label
-// names the value in error messages.
+// boolean returns the field for a key that contains a boolean; decoding stores the value in target. It accepts true
+// and false without quotes, and y, yes, on, n, no and off with or without quotes, each in lower case, in upper case
+// or with a capital first letter. Null leaves target unchanged. Any other value is reported as an error in the
+// diagnostics of d and not stored. The label names the value in error messages.
 func (d *document) boolean(label string, target *bool) field {
 	return field{words: "boolean", newSchema: booleanShape, decode: func(node *yaml.Node) {
 		truth, isWord := booleans[node.Value]
 		switch {
 		case yamltree.IsNull(node):
-		case node.ShortTag() == "!!bool":
+		case node.ShortTag() == "!!bool" && (strings.EqualFold(node.Value, "true") || strings.EqualFold(node.Value, "false")):
 			*target = strings.EqualFold(node.Value, "true")
-		case node.ShortTag() == "!!str" && isWord:
+		case (node.ShortTag() == "!!str" || node.ShortTag() == "!!bool") && isWord:
 			*target = truth
 		default:
 			d.errorf(node, "type", "%s must be true or false, not %s", label, yamltree.Kind(node))
