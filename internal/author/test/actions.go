@@ -134,14 +134,16 @@ func (r *run) generate(request map[string]any) (printed string, product map[stri
 	return r.call(generateManifest, request)
 }
 
-// deploy performs all calls of the broker for a deployment, apart from the schemas. request contains the parameters of
-// the call of generate-manifest, and is modified. deploy does the following in this order:
+// deploy performs all calls of the broker for a deployment, apart from the schemas. request contains the parameters
+// of the call of generate-manifest; deploy adds the UAA client to it if the step has one. deploy does the following
+// in this order:
 //   - It generates a manifest, masks its secrets in outcomes from then on, and stores it in r.instance as the broker
 //     would. It sets r.plan to the plan of r.instance, which is nil if the service does not have it, and the BOSH
 //     variables of r.instance to the values that the step declares or to invented ones.
 //   - It sets the VMs of r.instance and the sections "manifest", "labels" and "configs" of the outcome, and runs the
 //     errand apply-instance if the step uses errands.
-//   - It sets the sections "outputs", "dashboard_url" and "unchanged", as far as the service has them, and r.outputs.
+//   - It sets the section "outputs" if the service has a provision template, the section "dashboard_url" if the
+//     service has a dashboard, and the section "unchanged" and r.outputs as compareWithPrevious does.
 //   - It checks that the instance has no pending changes, because the broker would reject every later update. It leaves
 //     out this check if Suite.Created is set.
 //
@@ -244,10 +246,10 @@ func (r *run) requestDashboard() error {
 // The manifest is not deployed. The result is nil if the manifests are equal for the broker.
 //
 // If they differ, the error consists of message and one line for each difference: its path and both values, with
-// secrets masked. Changes of resources and secrets are not listed, and alone they are not an error. If the differences
-// cannot be listed, the error consists of message and the reason. The error is a *rejection if the adapter rejects the
-// call, which also sets the sections of a rejection in the outcome, and another one if the output of the call or a
-// manifest cannot be decoded.
+// secrets masked. Changes of OpenTofu resources, and secrets that an upgrade would renew, are not listed, and alone
+// they are not an error. If the differences cannot be listed, the error consists of message and the reason. The error
+// is a *rejection if the adapter rejects the call, which also sets the sections of a rejection in the outcome, and
+// another one if the output of the call or a manifest cannot be decoded.
 func (r *run) checkNoPendingChanges(target *odb.Instance, message string) error {
 	_, product, err := r.generate(target.Generate(map[string]any{}))
 	if err != nil {
@@ -354,10 +356,10 @@ func (r *run) withOperator(work func(operator *states.Operator) error) error {
 // resources of the instance become those that the errand's job properties in the deployed manifest describe. It does
 // nothing and returns nil if the step does not use errands.
 //
-// It returns an error if the manifest is invalid or lacks valid properties of that job, for example because nothing is
-// deployed, if a reference in them has no value, if the configuration or the state cannot be opened, or if the errand
-// fails, for example because OpenTofu does. Resources that a failed errand created remain, and destroyInstance can
-// destroy them.
+// It returns an error if the manifest is invalid or lacks valid properties of that job, for example because nothing
+// is deployed or because the service has no provision template, if a reference in them has no value, if the
+// configuration or the state cannot be opened, or if the errand fails, for example because OpenTofu does. Resources
+// that a failed errand created remain, and destroyInstance can destroy them.
 func (r *run) applyErrand() error {
 	if !r.step.Errands {
 		return nil
@@ -436,10 +438,11 @@ func (r *run) bindingID() string { return cmp.Or(r.step.ID, "pak-test") }
 // not change then. It also returns an error, and sets both, if credentials contradict the declared outputs; see
 // checkOutputs.
 //
-// If Case.BindCanFail is set, bind returns nil after every error of the call. It then empties the outcome and
-// r.bindings, so that the bindings of the case so far are not deleted at its end. Otherwise, if the call for a new
-// binding fails and the step or the case expects a rejection, the binding is added to r.failed, so that a failure of
-// its deletion is ignored. A successful call removes the binding from r.failed.
+// If Case.BindCanFail is set, bind returns nil after a *rejection and after any other error of the call. It then
+// empties the outcome and r.bindings, so that the bindings of the case so far are not deleted at its end. Credentials
+// that contradict the declared outputs are an error nevertheless. Without BindCanFail, if the call for a binding that
+// was not in r.bindings before returns an error, and the step or the case expects a rejection, bind adds the binding
+// to r.failed, so that a failure of its deletion is ignored. A successful call removes the binding from r.failed.
 func (r *run) bind() error {
 	if err := r.requireInstance(); err != nil {
 		return err

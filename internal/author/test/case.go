@@ -263,9 +263,10 @@ func (r *reader) fromKeys(name string, keys map[string]any) (Case, error) {
 
 // parseFile reads a YAML file, decodes it into target, a pointer to a struct, and also returns its root node with
 // aliases and merge keys resolved. It returns nil and an error if the content is not one valid YAML document, or has a
-// key that the struct does not declare, a repeated key, or a value of the wrong type. An empty file results in a
-// mapping node without keys. If the file cannot be read, parseFile returns an empty mapping node along with the error,
-// which wraps fs.ErrNotExist for a file that does not exist.
+// key that the struct does not declare, a repeated key, or a value of the wrong type. An empty file, and one with the
+// value null, result in a mapping node without keys. If the file cannot be read, parseFile returns an empty mapping
+// node along with the error, which wraps fs.ErrNotExist for a file that does not exist. After an error, target must not
+// be used.
 func parseFile(file string, target any) (*yaml.Node, error) {
 	text, err := os.ReadFile(file) //nolint:gosec // a file of the pak
 	if err != nil {
@@ -275,7 +276,7 @@ func parseFile(file string, target any) (*yaml.Node, error) {
 		return nil, err
 	}
 	root, _, err := yamltree.Read(string(text))
-	if errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) || err == nil && yamltree.IsNull(root) {
 		return &yaml.Node{Kind: yaml.MappingNode}, nil
 	}
 	flat, _ := yamltree.Flatten(root)

@@ -27,9 +27,9 @@ import (
 const wildcard = "<any>"
 
 // compare returns a mismatch if the outcome of a step or a case differs from the expected sections, and else nil. The
-// text of the mismatch has one line for each difference. Both maps are keyed by section, such as "manifest"; sections
-// that are missing in expect are not compared, and a section that is missing in outcome is a difference. A nil expect
-// matches every outcome.
+// text of the mismatch has one line for each difference. Both maps are keyed by section, such as "manifest". The
+// values of a section are compared with wildcards and paths, as by differences. Sections that are missing in expect
+// are not compared, and a section that is missing in outcome is a difference. A nil expect matches every outcome.
 func compare(expect, outcome map[string]any) error {
 	var failed []error
 	for _, section := range value.Keys(expect) {
@@ -141,8 +141,9 @@ func matches(expected string, actual any) bool {
 // updated expectation keeps its form. Entries of lists correspond by name, and without a name by index; see children.
 // The result equals actual, except in two cases:
 //
-//   - Where all keys of an expected mapping are paths of an ops file and the actual value is a mapping or a list, the
-//     result has the actual values at these paths by path. A path that is invalid or does not exist has the value nil.
+//   - Where an expected mapping has keys, all of which are paths of an ops file, and the actual value is a mapping or
+//     a list, the result has the actual values at these paths by path. A path that is invalid or does not exist has
+//     the value nil.
 //   - Where an expected text matches because of a wildcard, the result contains that text instead of the actual value.
 //     <any> alone matches any value, also the nil of a path that does not exist, but not a key that the actual mapping
 //     lacks, because the result then lacks it as well.
@@ -187,8 +188,10 @@ func (r Result) Updatable() bool {
 	return r.Case.File != "" && (r.Err == nil || r.canExpect(r.Err))
 }
 
-// canExpect reports whether an expectation can describe all failures in err, a possibly wrapped or joined error of the
-// case; see Updatable. The result is false for nil.
+// canExpect reports whether an expectation can describe all failures in err, a possibly wrapped or joined error of
+// the case. These failures are a mismatch, a rejection with a message to the user and, if the expectation of the case
+// itself is a rejection, any other rejection. No expectation can describe another failure, or one in a cleanUpError.
+// The result is false for nil.
 func (r Result) canExpect(err error) bool {
 	switch failure := err.(type) { //nolint:errorlint // all errors of the tree are inspected, one by one
 	case mismatch:
@@ -207,16 +210,17 @@ func (r Result) canExpect(err error) bool {
 
 // Update writes the outcome of a case to its file as the new expectation. For a rejected request, it writes the
 // sections of a rejection, such as "error", and for any other outcome the other sections, such as "manifest"; see
-// setExpect. Expected sections of the other kind, and those that the outcome lacks, are removed. Update writes these
-// expectations:
-//   - A step that the file lists and that was played gets the sections of the outcome that it already expects. If it
-//     expects none of them, it gets the manifest, the outputs and the binding, or the message of a rejection. A step
-//     without any expectation is changed only if it was rejected.
-//   - The case gets its sections in the same way, except that a case without any expectation is changed if, and only
-//     if, no step gets sections.
+// setExpect. Expected sections of the other kind, and those that the outcome lacks, are removed. Update considers the
+// case and the steps that the file lists and that were played:
+//   - A step with an expectation, even an empty one, gets those sections of the outcome that it already expects. If
+//     it expects none of them, it gets the manifest, the outputs and the binding, or the message of a rejection.
+//   - A step without an expectation is changed only if it was rejected. It gets the message of the rejection.
+//   - The case is changed if it has an expectation of its own, or if no step gets sections. It gets its sections in
+//     the same way as a step with an expectation.
 //
-// The other keys and the comments of the file are kept, though they may be formatted anew; only a file that contains
-// nothing but comments loses them. The new file replaces the old one and has its mode.
+// The other keys of the file and their comments are kept, though they may be formatted anew. Comments within a
+// section that is replaced or removed are lost, and so are those of a file that contains nothing but comments. The
+// new file replaces the old one and has its mode.
 //
 // The case must be Updatable. ctx does not interrupt the writing of a regular file. changed reports whether the text of
 // the file changes, if only in its format; the file is not written if it does not.
@@ -251,15 +255,20 @@ func Update(ctx context.Context, result Result) (changed bool, err error) {
 			continue
 		}
 		byStep = true
-		if steps == nil || i >= len(steps.Content) || steps.Content[i].Kind != yaml.MappingNode {
-			return false, fmt.Errorf("%s: the expectation of step %d cannot be updated, because the step is an alias "+
-				"or belongs to one; replace the alias by the text of its anchor", result.Case.File, i+1)
+		if steps == nil || i >= len(steps.Content) || steps.Content[i].Kind != yaml.MappingNode ||
+			sharesExpect(steps.Content[i], step.Expect.sections) {
+			return false, fmt.Errorf("%s: the expectation of step %d cannot be updated, because it is an alias or "+
+				"belongs to one; replace the alias by the text of its anchor", result.Case.File, i+1)
 		}
 		if err := setExpect(steps.Content[i], step.Expect.sections, result.Outcomes[i]); err != nil {
 			return false, err
 		}
 	}
 	if !byStep || result.Case.Expect.sections != nil {
+		if sharesExpect(root, result.Case.Expect.sections) {
+			return false, fmt.Errorf("%s: the expectation of the case cannot be updated, because it is an alias or "+
+				"belongs to one; replace the alias by the text of its anchor", result.Case.File)
+		}
 		if err := setExpect(root, result.Case.Expect.sections, mergeOutcomes(result.Outcomes)); err != nil {
 			return false, err
 		}
@@ -277,13 +286,29 @@ func Update(ctx context.Context, result Result) (changed bool, err error) {
 	})
 }
 
+// sharesExpect reports whether sections of the expectation of mapping, which is a step or the root of a case file, are
+// written elsewhere in the file: the value of the key "expect" is an alias, or it or mapping has a merge key (<<) from
+// which sections come. sections are the sections of the expectation; without any, the result is false.
+func sharesExpect(mapping *yaml.Node, sections map[string]any) bool {
+	if len(sections) == 0 {
+		return false
+	}
+	_, expect := yamltree.Get(mapping, "expect")
+	if expect == nil {
+		expect = mapping
+	}
+	merge, _ := yamltree.Get(expect, "<<")
+	return expect.Kind == yaml.AliasNode || merge != nil
+}
+
 // setExpect sets the key "expect" of mapping, which is a step or the root of a case file, to sections of an outcome.
 // expect is the expectation that the mapping has so far, by section; nil means none. For a rejected request, the
 // sections are those of a rejection, and else all others. Those that expect contains are updated, in the form of the
 // expected value (see applyForm), and all others are removed. If expect contains none of these sections, the new ones
 // are manifest, outputs and binding, or for a rejection "error", the message to the user, or without one
-// "operator_error". A section that is missing or null in outcome is left out. setExpect returns an error if a value
-// cannot be encoded as YAML; mapping may be partly changed then.
+// "operator_error". A section that is missing or null in outcome is left out; if no section remains, the value of
+// "expect" is an empty mapping. setExpect returns an error if a value cannot be encoded as YAML; mapping may be
+// partly changed then.
 func setExpect(mapping *yaml.Node, expect, outcome map[string]any) error {
 	sections, _ := strictyaml.Fields(reflect.TypeFor[Expectation]())
 	sections = slices.DeleteFunc(sections, func(section string) bool {

@@ -68,10 +68,10 @@ type Manifest struct {
 // The releases, stemcells, instance groups and configuration are those of a test case without keys: the ones in
 // tests/defaults.yml, or else the sample values of odb.Instance.Configure. The server of tests/defaults.yml is not
 // started: its ports have sample values, and the path of a file of the server is relative to the working directory of
-// this process. The broker stores secrets, unless tests/defaults.yml configures secure_manifests. The outputs of a
-// provision template are those that the previous manifest records, or else sample values. The values of stored secrets
-// are not available: a secret counts as unchanged unless the request contains its value or the values of its keepers
-// changed.
+// this process. The broker stores secrets, unless tests/defaults.yml sets secure_manifests to false. The outputs of a
+// provision template are those that the previous manifest records, or else sample values. The values of stored
+// secrets are not available: a secret counts as unchanged unless the request contains its value or the values of its
+// keepers changed.
 //
 // Generate returns an error if the pak lacks the service or the plan, if tests/defaults.yml, the body or the previous
 // manifest is invalid, if tests/defaults.yml has a placeholder for a file that does not exist or for a port that it
@@ -136,11 +136,11 @@ func sampleServer(config Server) *server {
 // secret. The group is the name of the secret.
 var storedSecret = regexp.MustCompile(`\(\(` + serviceadapter.ODBSecretPrefix + `:([^()\s]+)\)\)`)
 
-// adoptPrevious stores a manifest as the deployed one of the run, and sets the id of the instance and r.plan, as adopt
-// does. The deployed plan is the one that the adapter's record in the manifest names, or, without a record, the plan
-// with the name or id in plan ("" means the first one). r.plan is nil, which is not an error, if the service does not
-// have that plan. References to secrets in a manifest that Generate returned are replaced as the broker does when it
-// stores them. adoptPrevious does nothing for a manifest of "".
+// adoptPrevious stores a manifest as the deployed one of the run, and sets the id of the instance, sample values of
+// its BOSH variables, and r.plan, as adopt does. The deployed plan is the one that the adapter's record in the
+// manifest names, or, without a record, the plan with the name or id in plan ("" means the first one). r.plan is nil,
+// which is not an error, if the service does not have that plan. References to secrets in a manifest that Generate
+// returned are replaced as the broker does when it stores them. adoptPrevious does nothing for a manifest of "".
 //
 // It returns a *fault.UserError, whose text quotes no values of the manifest, if it is not a BOSH manifest, and another
 // error if its record is invalid. The instance must not be used after an error.
@@ -175,11 +175,11 @@ func (r *run) adoptPrevious(manifest, plan string) error {
 // generateOnly generates the manifest of the instance for the step that arrange has prepared, without running OpenTofu.
 // The session must be open. See Generate for the values of outputs.
 //
-// sent is the body of the request to create or update the instance, or nil. Keys that it lacks, also in its context,
-// have the values of a create request without parameters; an empty sent that is not nil is therefore a request without
-// parameters. A nil sent means the same request or, if a manifest is deployed, an upgrade, whose body contains only a
-// context. The secrets of the request, of the deployed manifest and of the generated one are registered in the session,
-// whose set of secrets the result shares.
+// sent is the body of the request to create or update the instance. Keys that it lacks, also in its context, have the
+// values of the body that requestBody returns for the step. A nil sent has a meaning of its own only if a manifest is
+// deployed: the broker then upgrades the instance, and the body contains only a context. Without a deployed manifest,
+// nil means an empty sent, and the body is that of requestBody. The secrets of the request, of the deployed manifest
+// and of the generated one are registered in the session, whose set of secrets the result shares.
 //
 // generateOnly returns an error if the plan or the request is not valid, if the context of the run has ended, or if the
 // manifest cannot be generated; secrets are not masked in its text. The result must not be used then.

@@ -58,10 +58,11 @@ type Suite struct {
 	Created func(testCase Case, instance *odb.Instance, getenv func(name string) (string, bool))
 }
 
-// Play plays the cases in a temporary directory, which it removes, and returns the results in the order of the cases.
-// It calls s.Done with each result as soon as the case has ended. The cases must be those that Cases or New returned
-// for s.Pak, or for the pak of which s.Pak is a copy. A failure of a case is part of its result. An unplayable case is
-// not played; its result has neither outcomes nor an error.
+// Play plays the cases in a temporary directory, which it removes, up to s.Parallel of them at the same time, and
+// returns the results in the order of the cases. As soon as a case has ended, Play calls s.Done, which must not be
+// nil, with the result; these calls are never concurrent. The cases must be those that Cases or New returned for
+// s.Pak, or for the pak of which s.Pak is a copy. A failure of a case is part of its result. An unplayable case is
+// not played; its result, with which Done is called as well, has neither outcomes nor an error.
 //
 // Play returns nil and an error if the directory cannot be created, and the results with an error if it cannot be
 // removed. When ctx ends, the cases fail, also those that have not begun, and the resources that they created are
@@ -139,9 +140,10 @@ type currentStep struct {
 
 // playOne plays result.Case and sets the outcomes of the steps that were played, the warning and the error of the
 // result. dir is a directory that only this case uses, which need not exist and is not removed. All bindings and
-// resources that the case created are removed and its server is stopped, even if it failed or ctx ended; only the
-// bindings that Case.BindCanFail exempts remain (see bind). The error also contains the reasons why a resource may
-// remain. If s.Source is not "", the texts of errors name files below it instead of those of the pak.
+// resources that the case created are removed and its server is stopped, even if it failed or ctx ended. The error
+// also contains the reasons why a resource may remain, with two exceptions: the bindings that Case.BindCanFail
+// exempts from the removal (see bind), and a binding whose creation failed as expected and whose deletion fails as
+// well (see cleanUp). If s.Source is not "", the texts of errors name files below it instead of those of the pak.
 func (s Suite) playOne(ctx context.Context, result *Result, dir string) {
 	testCase := result.Case
 	r := &run{
@@ -251,9 +253,10 @@ func (r *run) play() (outcomes []map[string]any, err error) {
 	return outcomes, errors.Join(append(failed, compare(r.testCase.Expect.sections, mergeOutcomes(outcomes)))...)
 }
 
-// mergeOutcomes returns the outcome of a case as a new map: the sections of the outcomes of all its steps, where later
-// steps win. The sections of a rejected request are contained only if the last outcome has them. The result is empty
-// for an empty list.
+// mergeOutcomes returns the outcome of a case as a new map: the sections of the outcomes of all its steps. A section
+// of a later step replaces the same one of an earlier step. The sections "error", "exit" and "operator_error", which
+// only a rejected request has, are contained only if the last outcome has them; all other sections remain even if the
+// last request was rejected. The result is empty, and not nil, for an empty list.
 func mergeOutcomes(outcomes []map[string]any) map[string]any {
 	all := value.Merge(outcomes...)
 	for _, section := range failureSections() {
@@ -366,11 +369,12 @@ func (r *run) setVariables() {
 	}
 }
 
-// cleanUp deletes the bindings of the case, destroys the resources of its instance and stops the server. A binding that
-// does not exist is not an error, and neither is a failed deletion if the case expected the creation of the binding to
-// fail. The configuration is that of the last step. If no step got that far (see arrange), the destruction for a
-// service with a provision template is an error. cleanUp continues after an error, and returns all of them joined. If
-// r.server is nil, it does nothing and returns nil, because no step was performed.
+// cleanUp deletes the bindings of the case, destroys the resources of its instance and stops the server. r.ctx must
+// not have ended, because the deletions and the destruction fail then. A binding that does not exist is not an error,
+// and neither is a failed deletion if the creation of the binding failed as expected. The configuration is that of
+// the last step that arrange prepared. If arrange failed for the first step, the configuration is missing, so the
+// destruction for a service with a provision template is an error. cleanUp continues after an error, and returns all
+// of them joined. If r.server is nil, it does nothing and returns nil, because no step was performed.
 //
 // cleanUp changes r.step, and sets r.outcome to a new outcome, so that its calls do not change those of the steps.
 func (r *run) cleanUp() error {
@@ -394,9 +398,9 @@ func (r *run) cleanUp() error {
 }
 
 // checkOutputs returns an error, which joins all reasons, if outputs lacks a required output of declared, or if an
-// output does not have its declared type. Outputs that are not declared are accepted. Fields of a bind response that
-// are not credentials, such as syslog_drain_url, are not checked. action is the name of the action, "provision" or
-// "bind", in messages.
+// output does not have its declared type. Outputs that are not declared are accepted. Outputs with the names
+// syslog_drain_url, route_service_url and backup_agent_url are not checked, whatever the action, because in a bind
+// response they are fields and not credentials. action is the name of the action, "provision" or "bind", in messages.
 func checkOutputs(action string, declared []brokerpak.Variable, outputs map[string]any) error {
 	noCredentials := []string{"syslog_drain_url", "route_service_url", "backup_agent_url"}
 	var failed []error

@@ -38,17 +38,17 @@ const (
 	pollEvery   = 50 * time.Millisecond
 )
 
-// startServer creates dir, starts the program of config there, with its output in the file "log", and waits until it is
-// ready, at most for config.ReadyTimeout, or 2 minutes if that is 0. If the case has no program, it only creates the
-// directory and reserves no ports; the result then serves to run commands. The environment of all commands consists of
-// PATH, HOME, TMPDIR, LANG and USER of the author, as far as they are set, a variable with a free port of 127.0.0.1 for
-// each name in config.Ports, and TESTS, which is testsDir, the absolute path of the directory that contains the file of
-// the case.
+// startServer creates dir, starts the program of config there, with its output in the file "log", and waits until it
+// is ready, at most for config.ReadyTimeout, or 2 minutes if that is 0. A program counts as ready at once if
+// config.Ready is "". If the case has no program, startServer only creates the directory and reserves no ports; the
+// result then serves to run commands. The environment of all commands consists of PATH, HOME, TMPDIR, LANG and USER
+// of the author, as far as they are set, a variable with a free port of 127.0.0.1 for each name in config.Ports, and
+// TESTS, which is testsDir, the absolute path of the directory that contains the file of the case.
 //
-// startServer returns an error if dir cannot be created, if no port is free, if the program cannot be started, ends, or
-// is not ready in time, or if r.ctx ends before it is ready. Without a program, the end of r.ctx is not noticed. The
-// program does not run then, and the result must not be used. The caller must stop the server unless startServer
-// returns an error.
+// startServer returns an error if dir cannot be created, if no port is free, if the program cannot be started, ends
+// before it is ready (see await) or is not ready in time, or if r.ctx ends before it is ready. After an error, the
+// program does not run, and the result must not be used. Otherwise the caller must stop the server. If the case has
+// no program, startServer does not notice the end of r.ctx.
 func (r *run) startServer(config Server, dir, testsDir string) (*server, error) {
 	s := &server{Runner: shell.Runner{Dir: dir, Env: []string{"TESTS=" + testsDir}}, ports: map[string]int{}}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LANG", "USER"} {
@@ -88,11 +88,12 @@ func (r *run) startServer(config Server, dir, testsDir string) (*server, error) 
 	return s, nil
 }
 
-// await runs the shell command ready repeatedly until it succeeds; "" succeeds at once. It returns an error, which
-// contains the output of the program and of a failed run of ready, if the program ends before ready succeeds, if ctx
-// ends, or after the timeout. A run of ready that has not ended is killed in the last two cases; the end of the program
-// is noticed only after a run. The error does not wrap that of ctx. The program, unless it has ended, keeps running
-// after an error. The case must have a program.
+// await runs the shell command ready repeatedly until it succeeds; "" is a command that always succeeds. It returns
+// an error, which contains the output of the program and of a failed run of ready, if the program has ended and ready
+// fails, if ctx ends, or after the timeout. The end of the program is therefore noticed only after a failed run, and
+// not at all if ready succeeds without the program. A run of ready that has not ended is killed when ctx ends and
+// after the timeout. The error does not wrap that of ctx. The program, unless it has ended, keeps running after an
+// error. The case must have a program.
 func (s *server) await(ctx context.Context, ready string, timeout time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
