@@ -229,7 +229,7 @@ var _ = Describe("the catalog", func() {
 				available("redis", "", "redis-server"),
 				available("other", "1", "redis-server"), available("more", "1", "cleanup-data", "redis-server"))
 			Expect(err).NotTo(HaveOccurred())
-			Expect(text).To(ContainSubstring("    # The release other contains no job of the service.\n"))
+			Expect(text).To(ContainSubstring("    # The service takes no job from the release other.\n"))
 			Expect(text).To(ContainSubstring("    - name: redis\n      version: REPLACE_ME_release_version\n" +
 				"      jobs: [redis-server]\n" +
 				"    # The job redis-server is also in the release redis, which provides it.\n" +

@@ -262,10 +262,10 @@ func documentedValue(input brokerpak.Variable) (sample any, ok bool) {
 	return nil, false
 }
 
-// plausible returns a sample value for an input in a cf command: its documented value (see documentedValue) or, without
-// one, a value of its type. For a boolean, this value is the boolean true; for a number, the minimum or 1; and for a
-// list or map, an empty one. For a string, for several types, and without a type, it is the string "…", which shows the
-// reader that a value is missing.
+// plausible returns a sample value for an input in a cf command. It is the documented value of the input if there is
+// one, which may be nil; see documentedValue. Otherwise it is a value of the input's type: true for a boolean, the
+// minimum or 1 for a number, and an empty list or map for these types. For a string, for several types, and without a
+// type, it is the string "…", which shows the reader that a value is missing.
 func plausible(input brokerpak.Variable) any {
 	if sample, ok := documentedValue(input); ok {
 		return sample

@@ -193,8 +193,8 @@ func (s service) outputs(fields bool) []parameter {
 // maximum, such as "1 to 5.". keywords contains JSON Schema keywords with their values, and is not modified. A boolean
 // exclusiveMinimum or exclusiveMaximum, as in draft 4, gets no line: true makes the minimum or maximum exclusive, and
 // false has no effect. Keywords that this function does not describe follow with their values, such as format and
-// "email", and the examples come last; a value of examples that is not a list is left out. The result is nil if
-// keywords is empty or nil.
+// "email", and the examples come last; a value of examples that is empty or is not a list gets no line either. The
+// result is nil if there is no line, for example because keywords is nil.
 func constraints(keywords map[string]any) []line {
 	rest := maps.Clone(keywords)
 	pop := func(key string) any {
@@ -255,7 +255,7 @@ func plain(v any) string {
 // limits returns a minimum and a maximum in words, as one line, such as "At least 1 character." or "1 to 5.". An
 // argument that is nil means that the limit does not exist; the result is nil if both are nil. unit is the noun, in the
 // singular, for the elements that are counted, such as "character", or "" for limits of a number itself. Equal limits
-// of a count become "Exactly 3 items.".
+// of a count become "Exactly 3 items.", those of a number "3 to 3.".
 func limits(least, most any, unit string) []line {
 	words := func(limit any) string {
 		switch {

@@ -13,7 +13,7 @@ const firstEphemeral = "1.11.0"
 
 // checkEphemeral adds findings to c.diags about the ephemeral variables of the action's OpenTofu template, whose values
 // are never stored. If the OpenTofu that runs the pak's templates is older than 1.11.0 and therefore rejects such
-// variables, it adds one error.
+// variables, it adds one error, in addition to the warnings below.
 //
 // An input is ephemeral if it is such a variable, or if such a variable is computed from it and the template does not
 // use it as a variable itself; see brokerpak.Action.EphemeralInputs. checkEphemeral adds a warning for each ephemeral

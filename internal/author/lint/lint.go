@@ -118,7 +118,8 @@ func (l *linter) lint(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.unused()
+	l.unused()
+	return nil
 }
 
 // addSource stores the content of a file of the pak in the report, so that findings can be shown with the lines around
@@ -353,15 +354,16 @@ func (l *linter) hasBinaries() bool {
 // like service definitions, because they have a top-level key provision, bind or service_definitions, are reported. All
 // other files, such as documentation and sources, are not intended for brokers.
 //
-// The caller must have checked the services, so that l.files contains all used files. The result is always nil,
-// because a directory that cannot be read is skipped.
-func (l *linter) unused() error {
+// The caller must have checked the services, so that l.files contains all used files. A directory that cannot be read
+// is skipped.
+func (l *linter) unused() {
 	kind := func(name string) string { return path.Dir(name) + "/*" + path.Ext(name) }
 	kinds := map[string]bool{}
 	for file := range l.files {
 		kinds[kind(file)] = true
 	}
-	err := fs.WalkDir(l.pak.Files(), ".", func(name string, entry fs.DirEntry, err error) error {
+	//nolint:errcheck // the function returns no error but SkipDir
+	_ = fs.WalkDir(l.pak.Files(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return fs.SkipDir // a file that is needed from it has been reported as unreadable
 		}
@@ -379,10 +381,6 @@ func (l *linter) unused() error {
 		l.diags.Warnf(diag.Pos{File: file, Line: 1}, "unused-file", "nothing in the pak uses this file")
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("finding unused files: %w", err)
-	}
-	return nil
 }
 
 // definition matches the top-level keys by which a service definition is recognized.

@@ -37,9 +37,9 @@ type location struct {
 // if only the root of a template, usually the manifest template, is an ancestor, and -1 if no ancestor exists, because
 // no template is a mapping.
 //
-// If no template names the instance group in the path, locate searches the part in the other groups of the manifest
-// template, because instance_groups of a definition can copy groups, and ops files can rename them. It accepts another
-// group only if that has at least the steps of path up to the fourth, such as the job.
+// If no template names the instance group in a path of at least four steps, locate searches the part in the other
+// groups of the manifest template, because instance_groups of a definition can copy groups, and ops files can rename
+// them. It accepts another group only if that has at least the first four steps of path, such as the job.
 func (l *locator) locate(path []string) location {
 	best := l.exact(path)
 	if best.depth >= 2 || len(path) < 4 || path[0] != "instance_groups" {

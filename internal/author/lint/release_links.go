@@ -43,9 +43,10 @@ type consumer struct {
 // deployment, including those that addons add to instance groups (see colocated). A job whose spec is nil is skipped.
 //
 // links applies the Director's rules: a consumer that the manifest does not mention takes the only provider of its
-// type, and one that it mentions takes the only provider of its type and its name. Links of other deployments and links
-// that the manifest describes itself are not checked. A missing provider is accepted for some consumers, and for all of
-// them if m.complete is false; see match. links also reports invalid settings of links; see provided and consumed.
+// type, and one that it mentions takes the only provider of its type and its name. A missing provider is accepted for
+// an optional link that the manifest does not mention, and for every link if m.complete is false; several providers
+// are an error even then. See match for an exception. Links of other deployments and links that the manifest
+// describes itself are not checked. links also reports invalid settings of links; see provided and consumed.
 func (m *manifestCheck) links(jobs []*deployedJob) {
 	providers := m.diskLinks()
 	var consumers []consumer

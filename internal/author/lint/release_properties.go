@@ -88,8 +88,9 @@ func declaresBelow(spec *release.Job, name string) bool {
 }
 
 // declaredNames returns the names of the declared properties that begin with a prefix, such as "tls." or "" for all,
-// sorted and without duplicates. keys is the number of keys to which each name is cut: 1 shortens "tls.cert" to "tls".
-// 0 means that names are not cut. The result is nil if there are no such properties.
+// sorted and without duplicates. keys is the number of keys to which each name is cut, including the keys of the
+// prefix: 1 shortens "tls.cert" to "tls". 0 means that names are not cut. The result is nil if there are no such
+// properties.
 func declaredNames(spec *release.Job, prefix string, keys int) []string {
 	var names []string
 	for name := range spec.Properties {

@@ -112,10 +112,10 @@ type comparison struct {
 // the findings to c.diags. It must be called after play, which sets c.manifests. Without releases, or if no BOSH
 // template is valid YAML, it does nothing and returns nil.
 //
-// It checks all manifests for jobs and names of properties: those that possibleManifests returns and those in
-// c.manifests. Only in the former, which plans can have, it also checks links and properties without values. A finding
-// of the former names the plans in its message if it does not concern all of them. For each plan that has none of the
-// former, because its manifest could not be generated with sample values, a note is added to c.notes.
+// It checks the manifests that possibleManifests returns and those in c.manifests for jobs and names of properties.
+// It checks links and properties without values only in the former. A finding in the former names its plans in the
+// message unless it concerns all plans for which possibleManifests returns a manifest. For each other plan of the
+// service, whose manifest could not be generated with sample values, a note is added to c.notes.
 //
 // If ctx ended while manifests were generated, compareReleases adds nothing and returns the error of ctx. It returns no
 // other error.
@@ -343,8 +343,9 @@ func (m *manifestCheck) jobsOf(key string) []*deployedJob {
 
 // colocated returns the jobs that addons add to instance groups: for each of jobs, which must be those of the
 // manifest's addons, one copy per instance group that the addon applies to. The field group of a copy is the name of
-// the instance group; all other fields, such as spec and path, are those of the job. Of several addons with the same
-// name, the last one decides for the jobs of all. jobs is not modified. The result is nil if there are none.
+// the instance group; all other fields, such as spec and path, are those of the job. If several addons have the same
+// name, the jobs of all of them go to the instance groups to which the last one applies. jobs is not modified. The
+// result is nil if there are none.
 func (m *manifestCheck) colocated(jobs []*deployedJob) []*deployedJob {
 	var all []*deployedJob
 	addons := map[string]map[string]any{}

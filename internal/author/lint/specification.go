@@ -21,11 +21,13 @@ var namePattern = regexp.MustCompile(`^[a-zA-Z0-9.-]+$`)
 // root is the position of the whole definition in the methods of positionIndex.
 var root diag.Pos //nolint:gochecknoglobals // a constant
 
-// specification adds warnings to c.diags about violations of the brokerpak specification that other brokers do not
-// check: sections provision and bind that are missing or null, missing or empty plans and examples, plans without the
-// key properties, names of plans with other characters than letters, digits, periods and hyphens, and, in both
-// sections, the violations that variables reports for plan inputs, user inputs and outputs, and unique for computed
-// inputs.
+// specification adds warnings to c.diags about these violations of the brokerpak specification, which other brokers
+// do not check:
+//   - a section provision or bind that is missing or null
+//   - a list of plans or examples that is missing, null or empty
+//   - a plan without the key properties, or whose name has other characters than letters, digits, periods and hyphens
+//   - in both sections, the violations in plan inputs, user inputs and outputs that the method variables reports
+//   - in both sections, repeated names of computed inputs
 func (c *serviceCheck) specification() {
 	for _, section := range []string{"provision", "bind"} {
 		if node := c.positions.get(root, section); node == nil || node.ShortTag() == "!!null" {
@@ -86,9 +88,10 @@ func (c *serviceCheck) nonEmpty(key, rule, message string) {
 	}
 }
 
-// variables adds a warning to c.diags for each input or output that violates the brokerpak specification: it repeats a
-// name, has no key type, has the default null although it is neither required nor nullable, or has a constraint that
-// the specification does not contain. list is the path of the list in messages, such as "provision.user_inputs".
+// variables adds a warning to c.diags for each violation of the brokerpak specification in a list of inputs or
+// outputs: a name that an earlier entry has, a missing key type, a constraint that the specification does not
+// contain, and a default that is written as null although the entry is neither required nor nullable. A missing
+// default is not reported. list is the path of the list in messages, such as "provision.user_inputs".
 func (c *serviceCheck) variables(list string, variables []brokerpak.Variable) {
 	c.unique(list, variables)
 	for _, variable := range variables {
@@ -181,10 +184,10 @@ const (
 // action or of provision.bosh gets one if its name cannot be a file name, because it is longer than 253 bytes or
 // contains other characters than a-z, 0-9, period, underscore and hyphen. An empty name is ignored.
 //
-// The constant texts among the outputs of provision.bosh get one warning, at the one whose output has the last name in
-// alphabetical order, if they together exceed the 131,072 bytes of an environment variable or the 1,000,000 bytes of
-// all files of a binding. Outputs of provision.bosh with values that are not texts, such as numbers and lists, are
-// neither checked nor counted.
+// The constant texts among the outputs of provision.bosh get one warning if they together exceed the 131,072 bytes of
+// an environment variable or the 1,000,000 bytes of all files of a binding. If these outputs are sorted by name, the
+// position of the warning is that of the last text. Outputs of provision.bosh with values that are not texts, such as
+// numbers and lists, are neither checked nor counted.
 func (c *serviceCheck) credentials() {
 	checkName := func(pos diag.Pos, name string) {
 		if name != "" && (len(name) > maxFileName || !fileName.MatchString(name)) {

@@ -16,11 +16,15 @@ import (
 	"service-adapter/internal/value"
 )
 
-// templates checks the OpenTofu templates of an action against its inputs and outputs and against the providers of the
-// pak, and adds the findings to c.diags and the files to c.files. It also reports names that a template declares twice,
-// calls of modules, secrets in commands, and misuse of ephemeral variables. For the provision action, it also performs
-// the checks of checkImports and provisionTemplate, of which the latter may add a note to c.notes. name is "provision"
-// or "bind". If a template is not valid HCL, only the findings of hclfile.Inspect, such as syntax errors, are reported.
+// templates checks the OpenTofu templates of an action against its inputs and outputs and against the providers of
+// the pak, and adds the findings to c.diags. It also reports names that a template declares twice, calls of modules,
+// secrets in commands, and misuse of ephemeral variables. For the provision action, it also performs the checks of
+// checkImports and provisionTemplate, of which the latter may add a note to c.notes. name is "provision" or "bind".
+//
+// In all cases, templates adds the paths of the files that contain the templates to c.files. If a template is not
+// valid HCL, only the findings of hclfile.Inspect, such as syntax errors, are reported. An action without templates
+// is checked like one whose template declares nothing, so that hclOutputs reports the outputs that the action
+// declares.
 func (c *serviceCheck) templates(name string, action *brokerpak.Action) {
 	for _, source := range action.TemplateSources {
 		c.files[source.Pos.File] = true
@@ -61,9 +65,9 @@ func templatePosition(action *brokerpak.Action, pos diag.Pos) diag.Pos {
 	return source.At(max(pos.Line, 1), max(pos.Column, 1))
 }
 
-// hclVariables adds an error to c.diags for each variable that the parsed template module declares, or uses as var.NAME
-// without a declaration, although the action has no input of that name. name is that of the action in messages:
-// "provision" or "bind".
+// hclVariables adds an error to c.diags for each variable that the parsed template module declares, or uses as
+// var.NAME without a declaration, although no plan, user, computed or import input of the action has that name. name
+// is that of the action in messages: "provision" or "bind".
 func (c *serviceCheck) hclVariables(name string, action *brokerpak.Action, module *hclfile.Module) {
 	inputs := action.InputNames()
 	for _, variable := range value.Keys(module.Variables) {
@@ -286,8 +290,8 @@ func importedResources(c *serviceCheck, action *brokerpak.Action, module *hclfil
 
 // checkImportedTemplate adds findings to c.diags: those of hclfile.CheckImport about resources that cannot be imported
 // and about parts of the template that an import loses, and a warning for each path in import_parameters_to_add and
-// import_parameters_to_delete that does not begin with the address of an imported resource. addresses, such as
-// "aws_instance.web", must be those of all resources that the action imports.
+// import_parameters_to_delete that does not begin with the address of an imported resource and a period. addresses,
+// such as "aws_instance.web", must be those of all resources that the action imports.
 func checkImportedTemplate(c *serviceCheck, action *brokerpak.Action, addresses []string) {
 	for _, entry := range action.ImportParametersToAdd {
 		checkImportPath(c, entry.TFVariable, "import_parameters_to_add", addresses,

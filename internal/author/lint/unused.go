@@ -188,11 +188,12 @@ func countTexts(node *yaml.Node, texts map[string]int) {
 	}
 }
 
-// checkCommands adds a warning to c.diags for each secret variable whose value becomes a part of a command line in the
-// action's OpenTofu templates, because all users of the machine can read it; see hclfile.Exposures. Values in the
-// environment of a command do not count. A variable is secret if the template declares it sensitive, if it is the input
-// with the value of a secret, or if its name suggests a secret, such as password. module contains the declarations of
-// the templates.
+// checkCommands adds warnings to c.diags about secret variables whose values become parts of command lines in the
+// action's OpenTofu templates, because all users of the machine can read command lines. There is one warning for each
+// such variable in each argument with a command line, at the position of the argument; see hclfile.Exposures for
+// these arguments. Values in the environment of a command do not count. A variable is secret if the template declares
+// it sensitive, if it is the input with the value of a secret, or if its name suggests a secret, such as password.
+// module contains the declarations of the templates, and must not be nil.
 func checkCommands(c *serviceCheck, action *brokerpak.Action, module *hclfile.Module) {
 	for _, exposed := range hclfile.Exposures(action.Templates) {
 		isValue := action.Bosh != nil && action.Bosh.SecretOf(exposed.Variable) != nil
