@@ -36,7 +36,8 @@ type result struct {
 	// that is installed. They are set only for the result "newer".
 	Pak          string `json:"pak,omitempty"`
 	InstalledPak string `json:"installed_pak,omitempty"`
-	// Left are the addresses of the resources that still exist after their state was deleted with --forget.
+	// Left are the addresses of the resources that still exist after their state was deleted with --forget. For the
+	// result "failed", they are those that the state contained before; the state may have lost them.
 	Left []string `json:"left,omitempty"`
 	// Bindings are the ids of the bindings that were deleted before their service instance, or in a dry run would be.
 	Bindings []string `json:"bindings,omitempty"`
@@ -44,8 +45,8 @@ type result struct {
 	Changes []tfjson.Change `json:"changes,omitempty"`
 	// Error is the reason for the result "failed".
 	Error string `json:"error,omitempty"`
-	// wouldBe is the result that the item would have if the command were not a dry run. It is set only if Result is
-	// "chosen".
+	// wouldBe is the result that the item would have if the command were not a dry run. It is set if Result is
+	// "chosen", and for an instance without a state whose bindings would be deleted.
 	wouldBe string
 }
 
@@ -71,13 +72,20 @@ const (
 // text returns the result as one line of text without a line break at its end, such as "binding b1: upgraded from
 // OpenTofu 1.9.0 to 1.10.0". The line begins with the kind and the id of the item, and continues with the result in
 // words and with its details: the versions of an upgrade, the bindings that were deleted first, the changes, or the
-// addresses of the resources that are left. A failed result has only the reason of the failure, without its bindings
-// and changes.
+// addresses of the resources that are left. A failed result has only the reason of the failure and the resources that
+// are left, without its bindings and changes.
 func (r *result) text() string {
 	name := fmt.Sprintf("%s %s: ", r.Kind, r.ID)
 	switch r.Result {
 	case resultAbsent:
-		return name + "nothing to do, it does not exist"
+		switch bindings := strings.Join(r.Bindings, ", "); {
+		case bindings == "":
+			return name + "nothing to do, it does not exist"
+		case r.wouldBe != "":
+			return name + "has no state; its bindings would be deleted: " + bindings
+		default:
+			return name + "has no state; its bindings were deleted: " + bindings
+		}
 	case resultCurrent:
 		return name + "is up to date"
 	case resultUpgraded:
@@ -102,7 +110,11 @@ func (r *result) text() string {
 		}
 		return name + "forgotten; its resources still exist: " + strings.Join(r.Left, ", ")
 	case resultFailed:
-		return name + strings.TrimPrefix(r.Error, fmt.Sprintf("%s %q: ", r.Kind, r.ID))
+		text := name + strings.TrimPrefix(r.Error, fmt.Sprintf("%s %q: ", r.Kind, r.ID))
+		if len(r.Left) > 0 {
+			text += "; its resources still exist, and its state may have lost them: " + strings.Join(r.Left, ", ")
+		}
+		return text
 	}
 	details := r.Bindings
 	for _, change := range r.Changes {
@@ -122,9 +134,10 @@ func (r *result) text() string {
 	}
 }
 
-// label returns the words under which the summary counts the result. They are "would be deleted", for example, for a
-// dry run, "newer than the installed pak" for "newer", and "not locked" for "unlocked". Every other result, such as
-// "deleted", is its own label.
+// label returns the words under which the summary counts the result. Three results have a label of their own:
+// "chosen", the result of a dry run, has "would be " and r.wouldBe, such as "would be deleted"; "newer" has "newer
+// than the installed pak"; and "unlocked", which is also the result for a state that was not locked before, has "not
+// locked". Every other result, such as "deleted", is its own label.
 func (r *result) label() string {
 	switch r.Result {
 	case resultChosen:
@@ -211,9 +224,10 @@ func (b *batch) attach(command *cobra.Command) *cobra.Command {
 // is done, the items that were not started fail without being started. operator is passed on to b.work.
 //
 // run writes each result as a line as soon as it is available: failures to standard error, and all others to standard
-// output, except those that b.omitCurrent leaves out. With asJSON, standard output receives one document at the end
-// instead, with all results in the order of the items. Standard error also receives the progress, a summary at the end,
-// and, if b.parallel is not 0 and there are items, the number of items and of parallel runs at the beginning.
+// output, except those that b.omitCurrent leaves out. With asJSON, it writes no such line, not even for a failure;
+// standard output receives one document at the end, with all results in the order of the items. In both cases,
+// standard error also receives the progress, a summary at the end, and, if b.parallel is not 0 and there are items,
+// the number of items and of parallel runs at the beginning.
 //
 // run returns an error if standard output cannot be written. Otherwise it returns an error with the number of failures
 // if an item failed and b.parallel is not 0, errFindings if an item failed or has drifted, and nil in all other cases,

@@ -105,11 +105,11 @@ func (e *export) writer(ctx context.Context) func(to io.Writer) error {
 	}
 }
 
-// replace replaces FILE, which is the target of e.output, by a new backup and keeps the previous file as FILE.1. If the
-// previous file has no entries, an existing FILE.1 stays instead (see rotate). The new backup is complete before any
-// file is changed. If entries are unreadable, or if the new backup has no entries and FILE exists and is neither empty
-// nor a backup without entries, replace does not change FILE: it writes the new backup to FILE.partial instead, sets
-// e.partial and e.reason, and returns nil. It also sets e.count and e.missing.
+// replace replaces FILE, which is the target of e.output, by a new backup and keeps the previous file as FILE.1. If
+// the previous file has no entries, an existing FILE.1 stays instead (see rotate). The new backup is complete before
+// any file is changed. If entries are unreadable, or if the new backup has no entries and FILE exists and is neither
+// empty nor a backup without entries, replace does not change FILE: it writes the new backup to FILE.partial instead,
+// sets e.partial and e.reason, and returns nil. It also sets e.count and e.missing. e.output must not be a stream.
 //
 // replace returns an error if the states cannot be read or encrypted (see writer), if a temporary file in the directory
 // of FILE cannot be written, if an existing FILE cannot be opened, if FILE.1 has to be replaced and is not a regular

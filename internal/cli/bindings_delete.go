@@ -15,11 +15,12 @@ import (
 )
 
 // newDelete returns the command `bindings delete`, which deletes the selected bindings together with their resources,
-// without asking for confirmation. The bindings are selected by ids, which are the arguments, or with --all and
-// filters, such as --existing for those that the platform no longer has. A binding that does not exist is not an error.
-// The inputs are the recorded ones; with --director those that depend on the running instance are evaluated again. With
-// --forget only the states are deleted, and the resources stay. With --dry-run the command only reports what it would
-// delete.
+// without asking for confirmation. The bindings are selected by ids, which are the arguments, or with --all, which
+// can be restricted by filters, such as --existing to those that the platform no longer has. A binding that does not
+// exist is not an error. The inputs are the recorded ones; ephemeral inputs, which are not recorded, are read from
+// the files of --input or evaluated again. With --director, all inputs that depend on the running instance are
+// evaluated again. With --forget only the states are deleted, and the resources stay. With --dry-run the command only
+// reports what it would delete.
 //
 // The command returns errFindings if a binding could not be deleted. It returns another error before the first deletion
 // if the operator cannot be opened, the bindings cannot be selected (see selection.selectItems) or a file of a flag
@@ -78,12 +79,13 @@ OpenTofu can never destroy them, because a server no longer exists.` +
 	return run.attach(command)
 }
 
-// newDestroy returns the command `instance destroy`, which destroys the resources that provision templates created for
-// the selected service instances, without asking for confirmation. The instances are selected by ids, which are the
-// arguments, with --all and filters, or with --gone. An instance with bindings fails unless --force is set, which
-// deletes these first. An instance that does not exist is not an error, but standard error has a message about it. With
-// --forget only the states of the instances are deleted; the resources stay, and with --force the bindings as well.
-// With --dry-run the command only reports what it would do.
+// newDestroy returns the command `instance destroy`, which destroys the resources that provision templates created
+// for the selected service instances, without asking for confirmation. The instances are selected by ids, which are
+// the arguments, with --all and filters, or with --gone. An instance with bindings fails unless --force is set, which
+// deletes these first. A binding that is unreadable causes only a warning, because its instance is unknown. An
+// instance that does not exist is not an error, but standard error has a message about it. With --forget only the
+// states of the instances are deleted, and their resources stay; --force then permits that an instance has bindings
+// and deletes none of them. With --dry-run the command only reports what it would do.
 //
 // The command returns errFindings if an instance failed. It returns another error before the first change if the
 // operator cannot be opened, if the instances cannot be selected (see selection.selectItems), if the bindings cannot be
@@ -178,7 +180,8 @@ func (r *removal) addGoneFlags(command *cobra.Command) {
 // With force, the bindings are deleted before the instance is destroyed, and before its condition is checked again. A
 // binding that no longer exists is skipped. If a binding cannot be deleted, the result is "failed", and neither the
 // remaining bindings nor the instance are deleted. Bindings of the result are the ids of the bindings that were
-// deleted, also after a failure, or in a dry run those that would be.
+// deleted, also after a failure or if the instance has no state, or, in a dry run without --forget, of those that would
+// be.
 //
 // With --forget, only the state of the instance is deleted, and its bindings stay. With --dry-run, nothing is destroyed
 // or deleted. See remove for the results with these two flags. stored is the instance, of which only Kind and ID are
@@ -214,6 +217,9 @@ func (r *removal) destroy(
 		done.Bindings = deletedFirst
 		return done
 	})
+	if r.dryRun && done.Result == resultAbsent && !r.forget && len(ids) > 0 {
+		done.wouldBe = resultDestroyed
+	}
 	if done.wouldBe == resultDestroyed {
 		done.Bindings = ids
 	}
@@ -284,8 +290,9 @@ func (r *removal) addFlags(command *cobra.Command) {
 //
 // Otherwise it returns the result of selection.checkArgs: an error if the flags of the platform filter are invalid or
 // contradict each other, for example because the time of --asked-at is in the future, or if the command line does not
-// select items in exactly one way. That method changes r: it parses the time of --asked-at, and restricts the
-// conditions for --existing and --gone. The errors are plain errors, which setArgumentChecks turns into usageErrors.
+// select items in exactly one way. That method changes r: it parses the time of --asked-at and, with --existing or
+// --gone, sets r.platform.removes and restricts the conditions. The errors are plain errors, which setArgumentChecks
+// turns into usageErrors.
 func (r *removal) checkArgs(command *cobra.Command, ids []string) error {
 	switch {
 	case r.secretsFile != "" && (r.platform.directorFile == "" || r.platform.gone):
@@ -348,7 +355,7 @@ func (r *removal) remove(
 	if !r.dryRun {
 		dropped, err := operator.Forget(ctx, stored.Kind, stored.ID, r.filter.allowedConditions()...)
 		done := resultOf(err, resultForgotten)
-		if err == nil {
+		if dropped != nil { // after an error, the state may have lost the resources
 			done.Left = dropped.Resources
 		}
 		return done

@@ -16,10 +16,11 @@ import (
 const driftsAtOnce = 4
 
 // newDrift returns the command `bindings drift` or `instance drift`, depending on kind. The command compares the real
-// resources of the selected bindings or service instances with their states, without changing either; only a state that
-// an earlier run could not save is saved first. The items are selected by ids, which are the arguments, or with --all
-// and filters. An item whose last creation, change or deletion is not complete is not compared: its result is that
-// condition, which is not an error. The results are written to streams.
+// resources of the selected bindings or service instances with their states. It changes no resource and no state,
+// except that it saves a state that an earlier run could not save and may delete an empty workspace. The items are
+// selected by ids, which are the arguments, or with --all and filters. An item whose last creation, change or
+// deletion is not complete is not compared: its result is that condition, which is not an error. The results are
+// written to streams.
 //
 // The command returns errFindings if a resource differs from its state. It returns another error, even if a resource of
 // another item differs, if an item could not be compared, for example because it does not exist. It also returns

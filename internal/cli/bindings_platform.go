@@ -130,10 +130,13 @@ type platformReport struct {
 }
 
 // An inventory asks the platform which items exist, by reading the file of --existing or by requests to the Director.
-// stored is the number of items in the state backend, which appears in the error text platformReport.doubt. The report
-// is not nil unless there is an error. An inventory returns an error if the file cannot be read, is empty or is cut
-// off, if the Director does not answer or its answer is malformed, or if ctx ends. A Director without deployments is
-// not an error.
+// The report is not nil unless there is an error. An inventory returns an error if the file cannot be read, is empty
+// or is cut off, if the Director does not answer or its answer is malformed, or if ctx ends.
+//
+// An inventory does not compare the report with the stored items: a Director without deployments is not an error.
+// Unless --allow-all is set, the caller must check whether the report contains any stored item, because a report
+// without one is probably wrong. Every report contains the error text for this case in its field doubt. stored is the
+// number of items in the state backend, and is used only in that text.
 type inventory func(ctx context.Context, stored int) (*platformReport, error)
 
 // inventory returns the inventory that the flags choose: one that reads the list of --existing, or one that asks the
@@ -154,9 +157,10 @@ func (p *platformFilter) inventory() (inventory, error) {
 
 // fileInventory returns an inventory that reads the file of --existing, which contains one id or deployment per line;
 // spaces around a name and empty lines are ignored. fileInventory itself only determines the time of the list. It
-// returns an error if that time is necessary, --asked-at is not set, and the file does not exist, is not a regular file
-// or was modified in the future; see listTime. The inventory returns an error if the file cannot be read, contains no
-// name, or has no line break at its end, because the command that wrote the file has probably failed, or if ctx ends.
+// returns an error if the command removes items, --asked-at is not set, and the file does not exist, is not a regular
+// file or was modified in the future; see listTime. The inventory returns an error if the file cannot be read,
+// contains no name, or has no line break at its end, because the command that wrote the file has probably failed, or
+// if ctx ends.
 func (p *platformFilter) fileInventory() (inventory, error) {
 	askedAt, err := p.listTime()
 	if err != nil {
@@ -261,9 +265,10 @@ func directorInventory(file string) (inventory, error) {
 // not changed. streams receive the names of the list of --existing that are not stored, and for a command that removes
 // items the reasons for the items that are left alone.
 //
-// missing returns nil and the error of askPlatform. It also returns nil and an error if the platform has none of the
-// items in all, unless --allow-all is set, because the platform's answer is probably wrong. Otherwise it sets fields of
-// s.platform: notStored with --existing, and createdBefore if the command removes items.
+// missing returns nil and the error of askPlatform. Unless --allow-all is set, it also returns nil and an error if
+// the platform has none of the items in all, because the platform's answer is probably wrong; all must therefore not
+// be empty. Otherwise it sets fields of s.platform: notStored with --existing, and createdBefore if the command
+// removes items.
 func (s *selection) missing(
 	ctx context.Context, streams Streams, askPlatform inventory, all, candidates []lifecycle.Stored,
 ) ([]lifecycle.Stored, error) {

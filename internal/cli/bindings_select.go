@@ -88,11 +88,11 @@ func (s *selection) checkPlatform(command *cobra.Command, ids []string) error {
 //
 //   - Without --all and --gone, the items are those with the ids, sorted and without duplicates. The state backend is
 //     not read: only Kind and ID of their entries are set, and an item may not exist.
-//   - With --all or --gone, the items are read from the state backend. The result is those that pass the filters, in
-//     the order of their workspaces. There may be none, which is not an error.
+//   - With --all or --gone, the items are read from the state backend, which may delete empty workspaces. The result
+//     is those that pass the filters, in the order of their workspaces. There may be none, which is not an error.
 //   - With --existing or --gone, the result is only those of them that the platform does not have, and that are not
-//     left alone for another reason; see missing, which also sets fields of s.platform. With --gone, if there are any,
-//     selectItems waits for the time of --wait, unless that is 0, and asks the Director again.
+//     left alone for another reason; see missing, which also sets fields of s.platform. With --gone, if there are
+//     any, selectItems waits for the time of --wait, unless that is 0, and asks the Director again.
 //
 // If the state backend has no items of the kind, the Director is not asked, and the list of --existing is read only to
 // report its names as not stored. A list that cannot be read, has no names or is cut off is then only a warning, but it
@@ -149,10 +149,11 @@ func (s *selection) selectItems(
 }
 
 // listStored returns all items of s.kind in the state backend, in the order of their workspaces and without applying
-// the filters. Their states and records are nil. Like lifecycle.Manager.List, it may delete empty workspaces. It writes
-// to standard error its progress, a warning if the state backend is empty, because the states may be lost, and a line
-// if no item belongs to the instance of --instance. It returns a usageError if the filter names an unknown service or
-// plan (see checkNames), and another error if the state backend cannot be read, if no pak has a usable OpenTofu, or if
+// the filters. Their states and records are nil. An item that cannot be read, also because its state is locked, has
+// the condition Unreadable. Like lifecycle.Manager.List, listStored may delete empty workspaces. It writes to
+// standard error its progress, a warning if the state backend is empty, because the states may be lost, and a line if
+// no item belongs to the instance of --instance. It returns a usageError if the filter names an unknown service or
+// plan (see checkNames), and another error if the workspaces cannot be listed, if no pak has a usable OpenTofu, or if
 // ctx ends. The result is nil with an error, and empty or nil if there are no items.
 func (s *selection) listStored(
 	ctx context.Context, streams Streams, operator *states.Operator,

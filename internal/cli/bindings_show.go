@@ -20,12 +20,12 @@ type showFlags struct {
 	inputs, outputs bool
 }
 
-// newShow returns the command `bindings show` or `instance show`, depending on kind. The command shows the stored data
-// of one binding or service instance on standard output, as text or with --json as JSON. Its argument is the id or, as
-// for lifecycle.Inspect, the name of a workspace that contains a hash instead of the id. The flag --inputs adds the
-// inputs of the template, and --outputs, or for a binding --credentials, adds its outputs, with their secrets; the
-// audit log then gets events, also if the read fails. Reading can have side effects, such as the deletion of an empty
-// workspace; see lifecycle.Inspect.
+// newShow returns the command `bindings show` or `instance show`, depending on kind. The command shows the stored
+// data of one binding or service instance on standard output, as text or with --json as JSON. Its argument is the id
+// or, as for lifecycle.Inspect, the name of a workspace that contains a hash instead of the id. The flag --inputs
+// adds the inputs of the template. The flag that adds its outputs is --outputs for an instance and --credentials for
+// a binding. Both flags show secrets, so with either of them the command writes events to the audit log, also if the
+// read fails. Reading can have side effects, such as the deletion of an empty workspace; see lifecycle.Inspect.
 //
 // If the id does not exist, the command writes only the reason to standard error, with a hint if an item of the other
 // kind has the id, and returns errFindings. If its state or record is unreadable, the command writes what is known to
@@ -104,11 +104,20 @@ func hintOtherKind(ctx context.Context, operator *states.Operator, kind lifecycl
 	if _, err := operator.Lookup(ctx, other, id); err != nil {
 		return "" // the caller reports that the id does not exist
 	}
-	if strings.ContainsAny(id, " '\"$`\\") {
-		id = "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
-	}
 	return fmt.Sprintf("; %s has this id: see service-adapter %s show %s",
-		withArticle(other), parentCommand(other), id)
+		withArticle(other), parentCommand(other), shellWord(id))
+}
+
+// shellWord returns a text as one word of a POSIX shell. A text of letters, digits and the characters _ @ % + = : , . /
+// - is returned as it is, and any other text, also "", in single quotes.
+func shellWord(text string) string {
+	special := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_@%+=:,./-", c)
+	}
+	if text != "" && !strings.ContainsFunc(text, special) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // show writes an entry, with the inputs and outputs that the flags select, as text or JSON to standard output. stored,
@@ -136,10 +145,12 @@ func (f *showFlags) show(streams Streams, stored *lifecycle.Stored, outputs stri
 }
 
 // entryText returns an entry as text, with one line for each value that is not empty, such as "service     redis";
-// further resources follow in lines of their own. An instance with the condition Deleting also has a line with a hint.
-// secrets may contain the inputs of the template under the key "inputs" and the outputs under the key in the parameter
-// outputs. They are appended, in this order, each as its key and indented JSON. Other keys of secrets are ignored, and
-// secrets may be nil. entryText returns "" and an error if a value cannot be encoded as JSON.
+// further resources follow in lines of their own. The field Error is left out. An instance with the condition
+// Deleting also has a line with a hint.
+//
+// secrets may contain the inputs of the template under the key "inputs" and the outputs under the key in the
+// parameter outputs. They are appended, in this order, each as its key and indented JSON. Other keys of secrets are
+// ignored, and secrets may be nil. entryText returns "" and an error if a value cannot be encoded as JSON.
 func entryText(e *lifecycle.Entry, secrets map[string]any, outputs string) (string, error) {
 	var text strings.Builder
 	owner, hint, failure := "", "", lifecycle.Failure{}

@@ -108,7 +108,7 @@ func newStateCommand(
 		if backupFile != "" {
 			say(streams, fmt.Sprintf(
 				"the previous state is kept; restore it with: service-adapter %s state push %s --force %s",
-				parentCommand(kind), args[0], backupFile))
+				parentCommand(kind), shellWord(args[0]), shellWord(backupFile)))
 		}
 		return err
 	})
@@ -200,7 +200,8 @@ kept, and standard error names the file. Resources are not changed.`,
 //
 // The command returns an error if the state can be read or does not exist, if another run holds its lock, if only
 // OpenTofu can access the states of the backend, if no pak has a usable OpenTofu, if the workspace cannot be renamed,
-// or if the operator cannot be opened.
+// or if the operator cannot be opened. After an error of the backend or an interruption, the workspace may have been
+// renamed nevertheless; see lifecycle.Manager.SetAside.
 func newStateSetAside(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	return newStateCommand(streams, kind, "set-aside ID",
 		"Rename a state that cannot be read, so that it is kept but no longer used",
@@ -230,10 +231,10 @@ func checkIDAndCommand(command *cobra.Command, args []string) error {
 	return nil
 }
 
-// pullState writes the state of a binding or service instance as JSON in clear text, with its secrets, to the file with
-// the path output, which only its owner can read, or to standard output if output is "-". It replaces an existing file,
-// but writes directly to a device or a pipe. The audit log gets an entry, because the secrets of the state are read;
-// kind and id identify the item. pullState returns a usageError if output is "", an error that wraps
+// pullState writes the state of a binding or service instance as JSON in clear text, with its secrets, to the file
+// with the path output, which only its owner can read, or to standard output if output is "-". It replaces an
+// existing file, but writes directly to a device or a pipe. The audit log gets events, because the secrets of the
+// state are read; kind and id identify the item. pullState returns a usageError if output is "", an error that wraps
 // lifecycle.ErrNotStored if the item does not exist, and another error if the state is locked or cannot be read or
 // decrypted, or if the output cannot be written. A state with an unreadable record is written. Reading may delete an
 // empty workspace; see lifecycle.Manager.Lookup.

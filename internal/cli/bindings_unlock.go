@@ -12,16 +12,17 @@ import (
 )
 
 // newUnlock returns the command `bindings unlock ID` or `instance unlock ID`, depending on kind. It releases the lock
-// that a killed run left on the state of one binding or service instance, or with --lock only the lock with that id. It
-// first waits for a run of this machine, but does not check whether a lock holder on another machine is dead. Without
-// --lock, if the state is not locked, it also saves a state that an earlier run could not save, and deletes an empty
-// workspace. It writes the result to streams: "unlocked", "absent" if there is no state, or "failed".
+// that a killed run left on the state of one binding or service instance, or with --lock only the lock with that id.
+// It first waits for a run of this machine, at most for the budget in the configuration, but does not check whether a
+// lock holder on another machine is dead. Without --lock, if the state is not locked, it also saves a state that an
+// earlier run could not save. It may delete an empty workspace. It writes the result to streams: "unlocked", as text
+// "is not locked", also if the state was not locked before; "absent" if there is no state; or "failed".
 //
 // Without --lock, a state that does not exist or is not locked is not an error. With --lock, the command returns
-// errFindings if the state is not locked by that lock; only in the local backend, a state that does not exist is not an
-// error. The command also returns errFindings if the lock cannot be released, for example because locks of the backend
-// end only with their holder. It returns a usageError if --lock is set to "", and another error if the operator cannot
-// be opened or the result cannot be written.
+// errFindings if the state is not locked by that lock; only in the local backend, a state that does not exist is not
+// an error. The command also returns errFindings if the lock cannot be released, for example because locks of the
+// backend end only with their holder, or because a run of this machine does not end in time. It returns a usageError
+// if --lock is set to "", and another error if the operator cannot be opened or the result cannot be written.
 func newUnlock(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var lock string
 	command := &cobra.Command{

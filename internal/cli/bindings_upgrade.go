@@ -76,12 +76,13 @@ type upgrade struct {
 	remaining map[string]bool
 }
 
-// selectItems returns the items to upgrade, and implements itemSelector; ids are the arguments of the command. Without
-// a limit, the result is that of selection.selectItems. With a limit, items that are named by their ids are read from
-// the state backend, the items whose last apply or upgrade failed follow all others, and u.remaining is set to the ids
-// of the items beyond the limit, which are returned as well. An item that needs no upgrade, or cannot be upgraded, does
-// not count towards the limit. The errors are those of selection.selectItems, for example if the state backend cannot
-// be read; an item that cannot be read is not an error.
+// selectItems returns the items to upgrade, and implements itemSelector; ids are the arguments of the command.
+// Without a limit, the result is that of selection.selectItems. With a limit, items that are named by their ids are
+// read from the state backend, which may delete empty workspaces. The items whose last apply or upgrade failed then
+// follow all others, and u.remaining is set to the ids of the items beyond the limit, which are returned as well. An
+// item that needs no upgrade, or cannot be upgraded, does not count towards the limit. The errors are those of
+// selection.selectItems, for example if the state backend cannot be read; an item that cannot be read is not an
+// error.
 func (u *upgrade) selectItems(
 	ctx context.Context, streams Streams, operator *states.Operator, ids []string,
 ) ([]lifecycle.Stored, error) {
@@ -115,10 +116,12 @@ func (u *upgrade) selectItems(
 }
 
 // read returns an item with its stored Entry. If stored was selected by its id, so that its Condition is "", the item
-// is read from the state backend; any other item, which was read before, is returned unchanged. An item whose state or
-// record cannot be decoded has the condition Unreadable afterwards. If the item does not exist, read returns stored
-// unchanged, without an error. If its state is locked or the backend cannot be read, it returns stored unchanged and
-// the error of lifecycle.Manager.Lookup. The item is never nil.
+// is read from the state backend and the result is a new Stored; any other item, which was read before, is returned
+// itself. stored is not changed, and the result is never nil.
+//
+// An item whose state or record cannot be decoded has the condition Unreadable, which is not an error. If the item
+// does not exist, read returns stored, whose Condition is "", without an error. If its state is locked or the backend
+// cannot be read, it returns stored and the error of lifecycle.Manager.Lookup.
 //
 // Reading can have side effects, also in a dry run, such as the deletion of an empty workspace; see
 // lifecycle.Manager.Lookup.
@@ -151,12 +154,12 @@ func targetOf(operator *states.Operator, stored *lifecycle.Stored) (string, erro
 	return lifecycle.UpgradeTarget(operator.Manager, stored)
 }
 
-// work upgrades the item stored, a binding or service instance, to the newest OpenTofu among the installed paks that
-// have the name of the recorded pak. It returns one of these results, without Kind and ID:
+// work upgrades the item stored, a binding or service instance, to the newest default OpenTofu of the installed paks
+// that have the name of the recorded pak. It returns one of these results, without Kind and ID:
 //
 //   - "upgraded", or in a dry run "chosen", if the item was or would be upgraded.
-//   - "current" if the item is up to date. If the last step of its last upgrade had failed, that step is repeated with
-//     the same OpenTofu version, with the same result; a dry run reports such an item as "chosen".
+//   - "current" if the item is up to date, also if it was first applied again with the same OpenTofu because its
+//     condition was Changing, for example after a failed upgrade. A dry run reports such an item as "chosen".
 //   - "remaining" if the item is beyond the limit. It is not changed.
 //   - "newer" if the installed paks of that name are older than the recorded one, by their own versions or by their
 //     OpenTofu. The item is not changed.

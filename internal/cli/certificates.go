@@ -38,7 +38,8 @@ type certificateFlags struct {
 // bindings, those that expire soon, and the bindings that must be created again because of their authorities. The
 // instances are selected by ids, which are the arguments, or with --all and filters. Only with --broker-config is the
 // Director asked, and only with --server or --ca are bindings compared with a server or with authorities. streams
-// receive the list as text or with --json as JSON, and the progress and a summary.
+// receive the list as text or with --json as JSON, and the progress and a summary. Reading the states may delete
+// empty workspaces.
 //
 // The command returns a usageError for an invalid command line. It returns another error if the operator cannot be
 // opened, if a file of the flags cannot be used, if the server of --server cannot be asked, if the states cannot be
@@ -108,15 +109,17 @@ func (f *certificateFlags) check(ids []string) error {
 
 // run surveys the selected instances and writes the report to standard output, and progress and a summary to standard
 // error. ids are the ids of the instances, and are empty with --all. The Director is asked only with --broker-config.
+// Reading the states may delete empty workspaces.
 //
 // run returns a usageError if --expires-within is not an age or if --service or --plan names nothing that exists. It
 // returns another error if a file of the flags cannot be used, if the server of --server cannot be asked, if the state
 // backend cannot be read, if no pak has a usable OpenTofu, if ctx ends, or if the report cannot be written.
 //
 // run writes the report and returns an error if it is incomplete: if certificates of an instance or binding could not
-// be read or asked for, if the state backend contains no item of an id and no Director is asked, or if the Director
-// cannot list its deployments. Otherwise it returns errFindings if a certificate is due or a binding must be created
-// again, and nil if not.
+// be read or asked for, also because the Director does not have the deployment of an instance, or if the Director
+// cannot list its deployments. If no Director is asked, it is incomplete if the state backend contains neither the
+// instance of an id nor a binding of it. Otherwise run returns errFindings if a certificate is due or a binding must
+// be created again, and nil if not.
 func (f *certificateFlags) run(ctx context.Context, streams Streams, operator *states.Operator, ids []string) error {
 	within, err := parseAge("expires-within", f.expiresWithin)
 	if err != nil {

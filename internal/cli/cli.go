@@ -160,8 +160,9 @@ func newRoot(streams Streams) *cobra.Command {
 //   - exitUsage for a usageError. The message also refers to the help of the command.
 //   - exitInternal for any other error.
 //
-// An error may be wrapped. If it is of several of these kinds, the first one in this list counts. command is the
-// command that was executed, or the one that contains it if the command line was invalid. A failed write is ignored.
+// An error may be wrapped. If it is of several of these kinds, the first one in this list counts. command, which must
+// not be nil, is the last command that the command line names, also if its flags or arguments are invalid. A failed
+// write is ignored.
 func finish(streams Streams, command *cobra.Command, err error) int {
 	var usage usageError
 	var user *fault.UserError

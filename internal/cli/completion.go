@@ -111,11 +111,12 @@ func completeStored(streams Streams, command *cobra.Command, kind lifecycle.Kind
 	completeFlag(command, "service", completeFromBackend(streams, services))
 }
 
-// completeFromBackend returns a completion function for arguments or flags. Each call opens the configured adapter for
-// the environment of streams, calls candidates with it and with a context that ends after five seconds, and returns the
-// candidates that are not arguments on the command line yet. The shell is told not to offer files. The result is empty
-// if the adapter cannot be opened. It is also empty if the command line already has an argument, unless Use of the
-// command contains "ID…", which means several ids. The completion writes no errors or log messages to standard error.
+// completeFromBackend returns a completion function for arguments or flags. Each call opens the configured adapter
+// for the environment of streams, calls candidates with it and with a context that ends after five seconds, and
+// returns the candidates that are not arguments on the command line yet. The shell is told not to offer files. The
+// result is empty if the adapter cannot be opened. It is also empty, for an argument as well as for the value of a
+// flag, if the command line already has an argument, unless Use of the command contains "ID…", which means several
+// ids. The completion writes no errors or log messages to standard error.
 func completeFromBackend(
 	streams Streams, candidates func(context.Context, *states.Operator) []string,
 ) cobra.CompletionFunc {

@@ -8,9 +8,10 @@ import (
 	"service-adapter/internal/operate/states"
 )
 
-// newMetrics returns the command `metrics`, which prints metrics of bindings, instances, locks, paks, certificates and
-// commands to standard output, in the text format of OpenMetrics. It reads all states, and with --broker-config also
-// asks the broker's Director for certificates. If no pak can be read, the metrics of states, locks and certificates are
+// newMetrics returns the command `metrics`, which prints metrics of bindings, instances, locks, paks, certificates
+// and commands to standard output, in the text format of OpenMetrics. It reads all states, and with --broker-config
+// also asks the broker's Director for certificates. Reading may delete empty workspaces and wait for a run that holds
+// a lock; see states.Operator.Metrics. If no pak can be read, the metrics of states, locks and certificates are
 // missing.
 //
 // The command fails if the adapter cannot be opened with its configuration, if the broker's configuration cannot be

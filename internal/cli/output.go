@@ -99,10 +99,10 @@ func newProgress(streams Streams, activity string) *progress {
 }
 
 // report reports that done of total items have been processed, as in "reading states: 5 of 20". Callers must call it
-// after each item, and not concurrently. total must not be 0, which panics. On a terminal report overwrites the line on
-// standard error if the percentage has changed. Elsewhere it writes a line if total is larger than quietItems (1,000)
-// and done is a multiple of logInterval (500). It writes nothing if the progress has no activity. A failed write is
-// ignored.
+// after each item, and not concurrently. total must not be 0, which panics. On a terminal report overwrites the line
+// on standard error if the percentage has changed; the line stays, also after the last item, until end erases it.
+// Elsewhere report writes a line if total is larger than quietItems (1,000) and done is a multiple of logInterval
+// (500). It writes nothing if the progress has no activity. A failed write is ignored.
 func (p *progress) report(done, total int) {
 	const whole = 100
 	text, percent := fmt.Sprintf("%s: %d of %d", p.activity, done, total), done*whole/total

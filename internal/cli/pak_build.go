@@ -32,8 +32,8 @@ type buildFlags struct {
 
 // newBuild returns the command `pak build DIR`, which builds a .brokerpak file from the source directory DIR of a pak
 // and prints the path of the file. It is that of --output, or NAME-VERSION.brokerpak in the working directory; an
-// existing file is replaced only if the build succeeds. The command fetches binaries over the network unless --binary
-// or --cache supplies them, and writes progress to standard error.
+// existing file is replaced only by a complete pak. The command fetches binaries over the network unless --binary or
+// --cache supplies them, and writes progress to standard error.
 //
 // The command returns a usageError for a malformed flag. It returns errFindings, without building, if `pak validate`
 // finds an error in the pak, which it writes to standard error. It also fails if DIR cannot be read or is not a
@@ -91,10 +91,10 @@ func (f *buildFlags) addSourceFlags(command *cobra.Command) {
 // progress to standard error. command supplies only the context.
 //
 // build returns a usageError if --binary or --target has an invalid form, and errFindings if `pak validate` finds
-// errors in the pak, which it has then written to standard error; it builds nothing in these cases. It returns another
-// error if the pak cannot be read, if a binary cannot be fetched, is not acceptable or differs from the pak's lock, if
-// --binary names no entry of terraform_binaries, if the context ends, or if the file or the output cannot be written.
-// An existing file is replaced only if the build succeeds.
+// errors in the pak, which it has then written to standard error; it builds nothing in these cases. It returns
+// another error if the pak cannot be read, if a binary cannot be fetched, is not acceptable or differs from the pak's
+// lock, if --binary names no entry of terraform_binaries, if the context ends, or if the file or the output cannot be
+// written. An existing file is replaced only by a complete pak.
 func (f buildFlags) build(command *cobra.Command, streams Streams, dir string) error {
 	options, err := f.options(streams, dir)
 	if err != nil {

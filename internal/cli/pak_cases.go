@@ -28,8 +28,9 @@ import (
 // interrupted.
 //
 // The command exits with exitFindings if a case fails, if the pak has no cases, or if the pak or a file of cases is
-// invalid. It returns a usageError if --run is not a regular expression or matches no case, or if --binary is
-// malformed, and another error if the pak cannot be read or built, or if a file cannot be updated. Failed writes to the
+// invalid. It returns a usageError if --run is not a regular expression or matches no case, or if the pak must be
+// built first and --binary is malformed. It returns another error if the pak cannot be read or built, if a plan of
+// the environment variables GSB_SERVICE_<NAME>_PLANS is invalid, or if a file cannot be updated. Failed writes to the
 // streams are ignored. With --watch, these errors, except that of an invalid regular expression, are only written to
 // standard error, and the command waits for the next change; see watch for its error after the interruption.
 func newTest(streams Streams) *cobra.Command {
@@ -91,10 +92,11 @@ type testOptions struct {
 	build buildFlags
 }
 
-// watch calls play, waits until a file at or below path has changed since before that call, and repeats this until ctx
-// is done. play must end when ctx ends. watch writes each error of play to standard error, except errFindings, and a
-// line whenever it begins to wait. If ctx ends during a call of play, watch returns the error of that call, which may
-// be nil. If ctx ends while it waits, watch returns the error of ctx, joined with that of the last call.
+// watch calls play, waits until a file at or below path has changed since before that call, and repeats this until
+// ctx is done. A change by play itself counts, so that watch calls play again at once. play must end when ctx ends.
+// watch writes each error of play to standard error, except errFindings, and a line whenever it begins to wait. If
+// ctx ends during a call of play, watch returns the error of that call, which may be nil. If ctx ends while it waits,
+// watch returns the error of ctx, joined with that of the last call.
 func watch(ctx context.Context, streams Streams, path string, play func() error) error {
 	for {
 		seen := fileStamps(path)

@@ -68,11 +68,11 @@ type docsOptions struct {
 }
 
 // newDocs returns the command `pak docs PAK`, which writes the reference of a pak for its users, as Markdown or HTML,
-// to standard output, or with --output to a file, which it replaces unless it is a device or a pipe. With --check it
-// writes nothing, and exits with exitFindings if a file differs from the reference or does not exist. The command also
-// fails for an invalid command line (a usageError), if the pak cannot be read or is invalid, if a plan of the
-// environment variables GSB_SERVICE_<NAME>_PLANS is invalid, if its reference cannot be generated, or if a file or the
-// output cannot be read or written.
+// to standard output, or with --output to a file, which it replaces unless it is a device or a pipe. With --check
+// FILE it writes no reference, and exits with exitFindings if FILE differs from the reference or does not exist. The
+// command also fails for an invalid command line (a usageError), if the pak cannot be read or is invalid, if a plan
+// of the environment variables GSB_SERVICE_<NAME>_PLANS is invalid, if its reference cannot be generated, if FILE
+// cannot be read, or if the reference cannot be written.
 func newDocs(streams Streams) *cobra.Command {
 	var options docsOptions
 	command := &cobra.Command{
@@ -171,9 +171,9 @@ func (o docsOptions) checkUpToDate(pak, current string) error {
 
 // newCatalog returns the command `pak catalog PAK`, which prints the part of the on-demand broker's manifest that
 // describes one service of a pak, as YAML. Values that only the operator knows are placeholders that begin with
-// REPLACE_ME_. With --release, jobs are assigned to the BOSH releases that contain them. With --errands, the plans get
-// the lifecycle errands apply-instance and destroy-instance, or only the latter if the BOSH manifest or its configs
-// need outputs of the provision template.
+// REPLACE_ME_. With --release, jobs are assigned to the BOSH releases that contain them. With --errands, the plans
+// get the lifecycle errands apply-instance and destroy-instance, or only the latter if the BOSH manifest, its configs
+// or an expression that is evaluated before the deployment needs outputs of the provision template.
 //
 // The command fails if the pak cannot be read or is invalid, if a plan of the environment variables
 // GSB_SERVICE_<NAME>_PLANS is invalid, if the service of --service does not exist or the pak does not have exactly one

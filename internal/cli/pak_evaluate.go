@@ -18,13 +18,13 @@ import (
 
 // newEvaluate returns the command `pak evaluate PATH`, which prints the variables that a template of the pak at PATH
 // would receive for a request, as a JSON object from names to values; with --explain each value also has its source.
-// Secrets are printed in clear text. For unbind, the variables are those of bind. The command runs neither OpenTofu nor
-// BOSH.
+// Secrets are printed in clear text. For unbind, the variables are those of bind. The operator's defaults and plans
+// are read from environment variables such as GSB_PROVISION_DEFAULTS. The command runs neither OpenTofu nor BOSH.
 //
 // The command returns a usageError if --action is missing or unknown, if --request is not set, or if --request and
 // --instance are both standard input. It returns another error if a file cannot be read or is invalid, if the pak is
-// invalid, if the service or the plan cannot be determined, if the request is rejected or a variable cannot be
-// evaluated, or if the output cannot be written.
+// invalid, if the operator's defaults or plans cannot be used, if the service or the plan cannot be determined, if
+// the request is rejected or a variable cannot be evaluated, or if the output cannot be written.
 func newEvaluate(streams Streams) *cobra.Command {
 	var question evaluate.Request
 	var request, instance string

@@ -26,9 +26,10 @@ import (
 // DIR, which only --from and --like permit, the directory is in the working directory and named after the manifest or
 // the example.
 //
-// The command returns a usageError for an invalid combination of flags, a missing DIR or an unknown example. It also
-// fails if the directory is not empty, if the manifest, the releases or the jobs cannot be read or used, or if a file
-// or the output cannot be written. Files that were written before an error remain.
+// The command returns a usageError for an unknown example, for a missing DIR, for more than one of --from, --release
+// and --like, and for --job without --release. It returns another error for --release without --job, if the directory
+// is not empty, if the manifest, the releases or the jobs cannot be read or used, or if a file or the output cannot
+// be written. Files that were written before an error remain.
 func newInit(streams Streams) *cobra.Command {
 	var source initSource
 	command := &cobra.Command{
@@ -98,9 +99,10 @@ type initSource struct {
 // manifest, the example or the jobs that the flags select; without any, it is a small one. Notes for the author and a
 // proposed next command are written to standard error.
 //
-// writePak returns a usageError if more than one source is set, if --job is set without --release, or if the example is
-// unknown. It returns another error if the directory is not empty, if the manifest, the releases or the jobs cannot be
-// read or used, or if a file or the output cannot be written; files that were already written then remain.
+// writePak returns a usageError if more than one source is set, if --job is set without --release, or if the example
+// is unknown. It returns another error if --release is set without --job, if the directory is not empty, if the
+// manifest, the releases or the jobs cannot be read or used, or if a file or the output cannot be written; files that
+// were already written then remain.
 func (s initSource) writePak(ctx context.Context, streams Streams, dir string) error {
 	sources := 0
 	for _, isSet := range []bool{s.from != "", s.like != "", len(s.releases.paths) > 0} {

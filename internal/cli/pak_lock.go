@@ -6,15 +6,15 @@ import (
 	"service-adapter/internal/author/build"
 )
 
-// newLock returns the command `pak lock DIR`, which fetches the binaries of the pak in the source directory DIR for all
-// its platforms, and with --include-source their source code, writes the SHA-256 digests to the file brokerpak.lock.yml
-// in DIR, and prints the path of this file. It replaces an existing lock, even if that is invalid, and prints progress
-// and each difference from it to standard error.
+// newLock returns the command `pak lock DIR`, which fetches the binaries of the pak in the source directory DIR for
+// all its platforms, and with --include-source their source code, writes the SHA-256 digests to the file
+// brokerpak.lock.yml in DIR, and prints the path of this file. It replaces an existing lock, even if that is invalid,
+// and prints progress and, if the existing lock is valid, each difference from it to standard error.
 //
-// The command fails if --binary has an invalid form (a usageError), if the pak or the existing lock cannot be read, if
-// the pak is invalid, if a binary cannot be fetched or is not acceptable, if --binary names no entry of
-// terraform_binaries, or if a file or the output cannot be written. The existing lock then remains, unless only the
-// output cannot be written.
+// The command fails if --binary has an invalid form (a usageError), if the pak or the existing lock cannot be read,
+// if the pak is invalid, if a binary cannot be fetched or is not acceptable, if --binary names no entry of
+// terraform_binaries, or if a file or the output cannot be written. The existing lock then remains, except that it is
+// already replaced if only the last sync of its directory, the removal of temporary files or the output fails.
 func newLock(streams Streams) *cobra.Command {
 	var flags buildFlags
 	command := &cobra.Command{

@@ -42,10 +42,13 @@ type pendingFlags struct {
 // deploys and applies nothing, but reading a state of OpenTofu stores one that an earlier run could not store, and
 // deletes an empty workspace.
 //
+// With --all, an instance that cannot be checked does not prevent the checks of the others, and the results of all
+// are reported.
+//
 // Any other combination of these flags is a usageError. The command returns another error if the configuration, a pak
-// or a file cannot be read, if an instance cannot be checked, even if others have pending changes, if the context ends,
-// or if the output cannot be written. Otherwise it returns errFindings if an instance has pending changes, and nil if
-// none has.
+// or a file cannot be read, if an instance cannot be checked, even if others have pending changes, if the context
+// ends, or if the output cannot be written. Otherwise it returns errFindings if an instance has pending changes, and
+// nil if none has.
 func newPending(streams Streams) *cobra.Command {
 	var p pendingFlags
 	command := &cobra.Command{
@@ -368,11 +371,12 @@ func (p *pendingFlags) report(streams Streams, results []pendingInstance) error 
 // guidPattern matches the ids and the deployments of service instances, by which otherwise equal changes differ.
 var guidPattern = regexp.MustCompile(`service-instance_[\w-]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// summarizeChanges counts the results of checking instances. effects is the number of instances by their worst effect;
-// effects that no instance has are missing. changes are the distinct changes and errors, each with the number of its
-// occurrences, which counts an instance several times if its changes differ only in ids. They are sorted by effect,
-// worst first (an error is the worst), then by that number, largest first, and then by their first occurrence. In their
-// texts, "GUID" replaces ids and the names of deployments. Neither result is nil.
+// summarizeChanges counts the results of checking instances. effects is the number of instances by their field
+// Effect, which is manifestdiff.NoEffect for an instance without changes and manifestdiff.Unknown for one that could
+// not be checked; effects that no instance has are missing. changes are the distinct changes and errors, each with
+// the number of its occurrences, which counts an instance several times if its changes differ only in ids. They are
+// sorted by effect, worst first (an error is the worst), then by that number, largest first, and then by their first
+// occurrence. In their texts, "GUID" replaces ids and the names of deployments. Neither result is nil.
 func summarizeChanges(results []pendingInstance) (effects map[manifestdiff.Effect]int, changes []commonChange) {
 	effects, changes = map[manifestdiff.Effect]int{}, []commonChange{}
 	indexes := map[commonChange]int{} // of changes; in the keys, Instances is 0

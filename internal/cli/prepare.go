@@ -22,9 +22,10 @@ import (
 // exitFindings. A failed write to standard output is another error.
 //
 // Some faults are only warnings on standard error: a pak is a zip file, the state backend does not respond, damaged
-// binaries were unpacked again, or requests will be rejected because of the configuration. The templates that were not
-// initialised are then initialised when they are first used. Those that are left because the state backend does not
-// respond are tried out, and have a line in the output as well.
+// binaries were unpacked again, or requests will be rejected because of the configuration. The templates that were
+// not initialised are then initialised when they are first used. If the state backend does not respond, the templates
+// that remain at that point are only tried out with a temporary local state: they have a line in the output as well,
+// and a template that fails is an error.
 func newPrepare(streams Streams) *cobra.Command {
 	var dir string
 	command := &cobra.Command{
@@ -65,7 +66,8 @@ warning, and templates that could not be initialised are initialised when they a
 
 // checkAndPrepare checks the adapter's configuration and all its paks, and then initialises OpenTofu in the directory
 // dir for the templates of the paks that are directories; see prepare.Run. dir must be an absolute path; "" means
-// prepared_dir of the configuration. command supplies only the context.
+// prepared_dir of the configuration. command supplies only the context. streams supplies the environment, and its
+// standard error receives only the log.
 //
 // Success does not mean that every template is initialised. A pak that is a zip file is not prepared, and if the state
 // backend does not respond, templates may be left to their first use. Each of these cases is a warning in the result,

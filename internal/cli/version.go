@@ -36,9 +36,9 @@ type version struct {
 	Formats map[string]int `json:"formats"`
 }
 
-// text returns the versions as text for `version`, with one line for each value and a line break at the end of each.
-// The first line is "service-adapter" and the program's version. An unknown commit has no line. The build settings and
-// the formats are sorted by name.
+// text returns the versions as text for `version`, with a line break at the end of each line. The first line is
+// "service-adapter" and the program's version. The tested versions of OpenTofu are in one line, and every other value
+// has a line of its own. An unknown commit has no line. The build settings and the formats are sorted by name.
 func (v version) text() string {
 	text := "service-adapter " + v.Program + "\n"
 	if v.Commit != "" {
