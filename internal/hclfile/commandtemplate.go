@@ -87,9 +87,10 @@ func IsVariableName(name string) bool {
 // Text returns the template in native syntax, for a file named CommandFile. Equal CommandTemplates have equal texts.
 // Text does not check the names in t: with an invalid name the text is not a valid template.
 //
-// The text declares the variables in t.Inputs, except those that another file declares. Only variables whose Sensitive
-// is set are sensitive. The text also declares the outputs, which are always sensitive. The value of an output is that
-// of the variable OutputVariable + NAME; if the output is Nullable, the empty text becomes null.
+// The text declares the variables in t.Inputs, except those whose Declared is set, because another file declares
+// them. Of the variables that the text declares, only those whose Sensitive is set are sensitive. t.Inputs must
+// contain the variable OutputVariable + NAME of each output. The text also declares the outputs, which are always
+// sensitive. The value of an output is that of its variable; if the output is Nullable, the empty text becomes null.
 //
 // The text contains two resources of the type terraform_data. The first one is created first and destroyed last. It
 // creates nothing, and its destruction runs "COMMAND delete". The second resource depends on it and runs "COMMAND

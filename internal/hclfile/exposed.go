@@ -19,11 +19,12 @@ type Exposure struct {
 	Pos      diag.Pos
 }
 
-// Exposures returns the variables whose values become parts of the command lines in the resources and data sources of a
-// template, either directly or by local values. files maps the names of the template's files to their texts. A command
-// line is an argument command, interpreter or program, or any argument of a block lifecycle_commands. The result is in
-// the order of the file names, then of the blocks; each argument lists a variable once. The result is nil if there are
-// none. Files with syntax errors are read as far as possible, without an error.
+// Exposures returns the variables whose values become parts of the command lines in the resources and data sources of
+// a template, either directly or by local values. files maps the names of the template's files to their texts, which
+// are all read as native syntax. A command line is an argument command, interpreter or program, or any argument of a
+// block lifecycle_commands. The result is in the order of the file names, then of the blocks; each argument lists a
+// variable once. The result is nil if there are none. Files with syntax errors are read as far as possible, without
+// an error.
 //
 // Exposures follows references var.NAME and local.NAME in interpolations, parentheses, lists, values of objects,
 // results of conditions, and arguments of functions. It does not follow the arguments of functions that do not show the

@@ -130,12 +130,13 @@ type inspector struct {
 	flow map[string][]hcl.Traversal
 }
 
-// readFile adds the declarations and uses in one file to the module and the maps of in. name is the file name, such as
-// "main.tf", and text the content. Files must be read in the order of their names. readFile reports as error
-// diagnostics: a name that is not a plain name ending in .tf or .tofu, in which case the file is ignored, syntax errors
-// or, without these, top-level blocks with a wrong number of labels, and reserved names. Of a file with syntax errors,
-// the parts that could be parsed are added. Blocks of an override file are added to the module, but do not count as
-// declarations in in.declared.
+// readFile adds the declarations and uses in one file to the module and the maps of in. name is the file name, such
+// as "main.tf", and text the content. Files must be read in the order of their names. readFile reports as error
+// diagnostics: a name that is not a plain name ending in .tf or .tofu, in which case the file is ignored, syntax
+// errors or, without these, top-level blocks with a wrong number of labels, and reserved names. Of a file with syntax
+// errors, the parts that could be parsed are added. Blocks of an override file are added to the module as well, so a
+// variable that only an override file contains is not Undeclared. They are not recorded in in.declared, because they
+// never repeat a declaration.
 func (in *inspector) readFile(name, text string) {
 	if !nativeSyntax(name) {
 		in.diags.Errorf(diag.Pos{File: name}, "template-name",
@@ -183,11 +184,12 @@ func nativeSyntax(name string) bool {
 }
 
 // recordBlock adds the declarations in one top-level block to the module: a variable, output, resource, data source,
-// module call or provider, or the required providers of a terraform block. A resource may also be added to Protected,
-// and a provider may set Aliases. recordBlock also records the provider that a resource, a data source, an ephemeral
-// resource or a check uses, and the references for providersRead. Blocks of other types are ignored. A block that does
-// not have the number of labels that its type requires is ignored as well. The reserved name of a variable, output or
-// resource is reported as an error, and the block is recorded all the same.
+// module call or provider, or the required providers of a terraform block. A resource that sets prevent_destroy is
+// also added to Protected, and a provider with an alias or a for_each sets Aliases. recordBlock also records the
+// provider that a resource, a data source, an ephemeral resource or a check uses, and the references for
+// providersRead. Blocks of other types are ignored. A block that does not have the number of labels that its type
+// requires is ignored as well. The reserved name of a variable, output or resource is reported as an error, and the
+// block is recorded all the same.
 func (in *inspector) recordBlock(block *hclsyntax.Block) {
 	if len(block.Labels) != len(labels[block.Type]) {
 		return

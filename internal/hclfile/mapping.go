@@ -101,11 +101,12 @@ func (w *rewriter) findTarget(path string) (*importedResource, []string) {
 // metaArguments are the arguments that every resource accepts without a schema, except those that change its address.
 var metaArguments = []string{"depends_on", "provider"} //nolint:gochecknoglobals // a constant table
 
-// addArgument records an entry of import_parameters_to_add in w.added, where it replaces an earlier entry for the same
-// argument. The path of the argument is entry.TFVariable. addArgument returns an error if the parameter_name,
-// entry.Parameter, is not an expression in one line, or if the type of the imported resource has no such attribute that
-// a configuration may set; depends_on and provider are always allowed. If the path is not TYPE.NAME.ARGUMENT of an
-// imported resource, addArgument adds a warning to w.result and ignores the entry.
+// addArgument records an entry of import_parameters_to_add in w.added, where it replaces an earlier entry for the
+// same argument. The path of the argument is entry.TFVariable. addArgument returns an error if the parameter_name,
+// entry.Parameter, is not an expression in one line, or if the type of the imported resource has no such attribute
+// that a configuration may set; depends_on and provider are always allowed. If the parameter_name is valid but the
+// path is not TYPE.NAME.ARGUMENT of an imported resource, addArgument adds a warning to w.result, ignores the entry
+// and returns nil.
 func (w *rewriter) addArgument(entry Mapping) error {
 	parsed, err := parseExpression(entry)
 	if err != nil {
@@ -137,10 +138,10 @@ func settable(attributes map[string]tfjson.Attribute) []string {
 	return slices.DeleteFunc(value.Keys(attributes), func(name string) bool { return !attributes[name].Settable() })
 }
 
-// parseExpression parses the parameter_name of an entry. A bare name, such as size, is the variable of that name,
-// var.size, except true, false and null, and except a name with a comment. Surrounding white space and comments are
-// dropped. It returns nil and an error if the text is empty, is not an HCL expression, or has several lines. It does
-// not check whether the variables exist.
+// parseExpression parses the parameter_name of an entry. A text that is only a name, such as size,
+// stands for the variable of that name, var.size, unless it is true, false or null. Any other text stands for itself.
+// White space and comments before and after the expression are dropped. parseExpression returns nil and an error if
+// the text is empty, is not an HCL expression, or has several lines. It does not check whether the variables exist.
 func parseExpression(entry Mapping) (*expression, error) {
 	text := strings.TrimSpace(entry.Parameter)
 	parsed, diags := hclsyntax.ParseExpression([]byte(text), "parameter_name", hcl.InitialPos)
@@ -153,10 +154,10 @@ func parseExpression(entry Mapping) (*expression, error) {
 	traversal, diags := hcl.AbsTraversalForExpr(parsed)
 	isName := !diags.HasErrors()
 	switch {
-	case isName && len(traversal) == 1 && hclsyntax.ValidIdentifier(text) &&
-		!slices.Contains([]string{"true", "false", "null"}, text):
+	case isName && len(traversal) == 1 && hclsyntax.ValidIdentifier(e.text) &&
+		!slices.Contains([]string{"true", "false", "null"}, e.text):
 		// The brokerpak specification calls it "the broker input variable name".
-		e.text, e.variable = "var."+text, text
+		e.text, e.variable = "var."+e.text, e.text
 	case isName && len(traversal) == 2 && traversal.RootName() == "var":
 		if step, ok := traversal[1].(hcl.TraverseAttr); ok {
 			e.variable = step.Name
@@ -201,12 +202,13 @@ func (w *rewriter) addedExpression(name, path string, added *expression) string 
 	return m.expression.text
 }
 
-// replaces reports whether the mapping replaces a value, and marks the mapping as used. o is the value, from the state
-// or of an added argument, with its path and sensitivity. If the expression of the mapping is a variable, o is recorded
-// in m.occurrences. replaces returns false, and adds a warning to the result of w, if the value contains a number that
-// is too large for a variable: an integer of more than 64 bits, or a number beyond float64. o is not recorded then, and
-// a value in the state must stay in the text. Fractions are not checked, although a variable holds them only with the
-// precision of float64. It returns true for every value if the expression is not a variable.
+// replaces reports whether the mapping replaces a value, and marks the mapping as used. o is the value, from the
+// state or of an added argument, with its path and sensitivity. If the expression of the mapping is a variable, o is
+// recorded in m.occurrences. replaces returns false, and adds a warning to the result of w, if the value contains a
+// number that is too large for a variable: an integer of more than 64 bits, or a number beyond float64. o is not
+// recorded then, and the caller must write the value, also that of an added argument, instead of the expression.
+// Fractions are not checked, although a variable holds them only with the precision of float64. It returns true for
+// every value if the expression is not a variable.
 func (m *mappingEntry) replaces(w *rewriter, o occurrence) bool {
 	m.used = true
 	if m.expression.variable == "" {
@@ -262,9 +264,9 @@ func isScalar(v any) bool {
 }
 
 // warnUnused adds a warning to w.result for each mapping that concerned no attribute. The warning states the reason:
-// the attribute has no value in any imported resource, it is a nested block, which cannot be mapped, or no imported
-// resource has an attribute of that name that a configuration may set. warnUnused must be called after all resources
-// have been written.
+// no written resource contains the attribute, for example because it has no value or was deleted, it is a nested
+// block, which cannot be mapped, or no imported resource has an attribute of that name that a configuration may set.
+// warnUnused must be called after all resources have been written.
 func (w *rewriter) warnUnused() {
 	attributes, blocks := map[string]bool{}, map[string]bool{}
 	for _, r := range w.resources {

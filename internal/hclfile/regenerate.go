@@ -75,9 +75,9 @@ type Regenerated struct {
 //   - Delete removes the attributes and nested blocks at paths "type.name[.block…].attribute".
 //   - Add adds arguments to resources, also those that Delete removed, or replaces their values.
 //   - Mappings replace the values of all attributes with a name, in every resource, nested block and nested attribute
-//     and also those of Add, by an expression; keys of maps are not attributes. A value in the state with an integer of
-//     more than 64 bits, or with a number beyond float64, is not replaced by a variable. Fractions in a variable have
-//     only the precision of float64.
+//     and also those of Add, by an expression; keys of maps are not attributes. A variable does not replace a value
+//     in the state that contains an integer of more than 64 bits or a number beyond float64, nor an argument of Add
+//     that is such a number. Fractions in a variable have only the precision of float64.
 //
 // All other values in the state are written as literals. This includes sensitive values: only the three lists keep them
 // out of the file. The result also contains the values that became variables, and warnings; see Regenerated. The
@@ -170,8 +170,9 @@ func (w *rewriter) findImported(r Regeneration, addresses []string) error {
 // CheckImport checks whether the resources with some addresses, "type.name", can be imported into a template. files
 // maps file names to texts, and added are the entries of import_parameters_to_add. CheckImport reports an error for
 // each of the resources that is defined outside of main.tf, because only that file is regenerated. A file main.tofu,
-// which OpenTofu would read instead of main.tf, is an error as well and is not checked further. Override files may
-// contain blocks for the resources. A resource that no file defines is not an error.
+// which OpenTofu would read instead of main.tf, is an error as well; its blocks are not checked, but those of all
+// other files are. Override files may contain blocks for the resources. A resource that no file defines is not an
+// error.
 //
 // CheckImport warns of these parts of main.tf, which the import loses: all other blocks and, in the resources' blocks,
 // the nested blocks connection, lifecycle and provisioner, and the arguments depends_on and provider unless they are
@@ -259,9 +260,9 @@ func topBlocks(name, text string) hclsyntax.Blocks {
 }
 
 // ParameterVariables returns the sorted names of the variables that the parameter_name of an entry refers to, each
-// once: NAME of each var.NAME. A bare name, such as size, is that of a variable, except true, false and null. The
-// result is nil if the expression refers to none. ParameterVariables returns nil and an error if the parameter_name is
-// empty or is not an expression in one line.
+// once: NAME of each var.NAME. A parameter_name that is only a name, such as size, names a
+// variable, unless it is true, false or null. The result is nil if the expression refers to none. ParameterVariables
+// returns nil and an error if the parameter_name is empty or is not an expression in one line.
 func ParameterVariables(m Mapping) ([]string, error) {
 	parsed, err := parseExpression(m)
 	if err != nil {

@@ -182,6 +182,16 @@ var _ = Describe("Regenerate", func() {
 			"the clear")))
 	})
 
+	It("takes a name with a comment for the variable", func() {
+		got, err := hclfile.Regenerate(hclfile.Regeneration{
+			State: []byte(resource(`{"v": "x"}`)), Schemas: []byte(schema("list")), Resources: []string{"a.b"},
+			Mappings: mappings("v", "size # of the disk"),
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got.Main).To(ContainSubstring("v = var.size\n"))
+		Expect(got.Values).To(HaveKeyWithValue("size", "x"))
+	})
+
 	It("writes an added number that is too large for the variable of its mapping", func() {
 		number := "123456789012345678901234567890"
 		got, err := hclfile.Regenerate(hclfile.Regeneration{

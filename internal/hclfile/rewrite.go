@@ -73,8 +73,8 @@ func (w *rewriter) writeResource(r importedResource) error {
 // Arguments that import_parameters_to_add adds to a resource are always written. Other attributes that are null,
 // deleted or cannot be set are left out. So are nested blocks that are null or deleted, and those of the nesting mode
 // "group" in which everything is unset. Mappings replace values of attributes; see arguments. Warnings are added to
-// w.result. writeBody returns an error if a name or a number cannot be written as HCL, or if a value does not have the
-// form that the schema requires; the text is incomplete then.
+// w.result. writeBody returns an error if a number or the name of an attribute cannot be written as HCL, or if a
+// value does not have the form that the schema requires; the text is incomplete then.
 func (w *rewriter) writeBody(schema tfjson.Block, values map[string]any, sensitive any, path string) error {
 	all, err := w.arguments(arguments{path, schema.Attributes, values, sensitive, w.added[path]})
 	if err != nil {
@@ -319,9 +319,10 @@ func literalText(v any) string {
 }
 
 // marksOf returns the sensitivity marks of one element of a map, object, list or set. key is the key, the name or the
-// decimal index of the element, and sensitive contains the marks of the whole value. Marks that are true for the whole
-// value are true for each element. marksOf returns nil if there are no marks for the element, and the marks of the
-// whole value if these are a list and the key is not an index.
+// decimal index of the element, and sensitive contains the marks of the whole value. Marks that are true for the
+// whole value are true for each element. marksOf returns nil if there are no marks for the element. If the marks are
+// a list although the key is not an index, it returns the whole list, so that the element counts as sensitive if any
+// part of the value is.
 func marksOf(sensitive any, key string) any {
 	switch marks := sensitive.(type) {
 	case map[string]any:
