@@ -71,17 +71,18 @@ func ReadBrokerConfig(path string) (*BrokerConfig, error) {
 	return config, nil
 }
 
-// parse decodes the text of the configuration into c, and sets JSON and the global properties of each plan, over which
-// the plan's own properties take precedence. Nested properties are not merged. It returns an error without values if
-// the YAML is invalid, if a value has the wrong type, if releases, stemcells, plans or the id of a plan are missing, or
-// if a plan cannot be encoded as JSON, because it contains an infinity or NaN. c must not be used then.
+// parse decodes the text of the configuration into c, adds the global properties of the catalog to the properties of
+// each plan, and then sets the JSON of each plan. The plan's own properties take precedence; nested properties are
+// not merged. parse returns an error if the YAML is invalid, if a value has the wrong type, if releases, stemcells,
+// plans or the id of a plan are missing, or if a plan cannot be encoded as JSON, because it contains an infinity or
+// NaN. The error contains no texts of the configuration except the id of a plan. c must not be used then.
 func (c *BrokerConfig) parse(text []byte) error {
 	err := yaml.Unmarshal(text, c)
 	var typeErr *yaml.TypeError
 	switch {
 	case errors.As(err, &typeErr):
 		// The message quotes the value, which may be a password.
-		return errors.New(regexp.MustCompile(" ?`[^`]*`").ReplaceAllString(typeErr.Errors[0], ""))
+		return errors.New(regexp.MustCompile("(?s) ?`.*`").ReplaceAllString(typeErr.Errors[0], ""))
 	case err != nil:
 		return errors.New(yamltree.SyntaxError(err))
 	case len(c.Deployment.Releases) == 0 || len(c.Deployment.Stemcells) == 0 || len(c.Catalog.Plans) == 0:

@@ -94,6 +94,9 @@ var _ = Describe("The broker's configuration", func() {
 		Entry("another type", func(text string) string {
 			return strings.Replace(text, "instances: 1", "instances: planted", 1)
 		}, "line 26: cannot unmarshal !!str into int$"),
+		Entry("another type of a value with backticks", func(text string) string {
+			return strings.Replace(text, "instances: 1", "instances: \"a`planted\"", 1)
+		}, "line 26: cannot unmarshal !!str into int$"),
 		Entry("nothing", func(string) string { return "" },
 			"it must have releases and stemcells in service_deployment, and plans"),
 		Entry("another file", func(string) string { return "paks: [/a]" }, "it must have releases"),

@@ -108,9 +108,9 @@ func (i *Instance) Generate(body map[string]any) map[string]any {
 
 // Deploy stores the output of generate-manifest in i as the broker does: the manifest, in which references to CredHub
 // replace ((odb_secret:NAME)), the BOSH configs, and the values of the secrets to which the manifest refers. Other
-// variables of the manifest get invented values; see Adopt. Secrets of earlier deployments are kept. stdout is the
-// output of the command as JSON. Deploy returns an error, and changes nothing, if stdout cannot be decoded, and another
-// one if a secret cannot be encoded; the manifest is already replaced then.
+// variables of the manifest get invented values; see Adopt. Secrets to which only earlier manifests refer are kept.
+// stdout is the output of the command as JSON. Deploy returns an error, and changes nothing, if stdout cannot be
+// decoded, and another one if a secret cannot be encoded; the manifest is already replaced then.
 func (i *Instance) Deploy(stdout string) error {
 	var product serviceadapter.MarshalledGenerateManifest
 	if err := json.Unmarshal([]byte(stdout), &product); err != nil {
@@ -133,11 +133,12 @@ func (i *Instance) Deploy(stdout string) error {
 	return nil
 }
 
-// Adopt stores a manifest in i as the deployed one, without changing the BOSH configs. Each variable of the deployment
-// in the manifest gets an invented value in i.Secrets, even if it had another value: ((name)) gets "value-of-name", and
-// ((tls.ca)) gets "value-of-tls.ca". The keys are the references with their parentheses. References with other
-// characters in their names, such as ((/path)) and ((odb_secret:name)), get none, and the values of all other
-// references are kept. Adopt does not check whether the manifest is valid.
+// Adopt stores a manifest in i as the deployed one, without changing the BOSH configs. Each variable of the
+// deployment in the manifest gets an invented value in i.Secrets, even if it had another value: ((name)) gets
+// "value-of-name", and ((tls.ca)) gets "value-of-tls.ca". The keys are the references with their parentheses.
+// References with other characters in their names, such as ((/path)) and ((odb_secret:name)), get none, and the
+// values of all other references are kept. A nil i.Secrets is replaced by a new map. Adopt does not check whether the
+// manifest is valid.
 func (i *Instance) Adopt(manifest string) {
 	i.Manifest = manifest
 	if i.Secrets == nil {
