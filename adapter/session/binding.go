@@ -24,9 +24,9 @@ import (
 // Config.MaxRequest.
 //
 // CompleteBind returns a fault.UserError if the body is too large or its parameters are not an object. It returns
-// another error if the manifest is not a YAML mapping or its record cannot be decoded, if no service or plan can be
-// chosen (see Catalog.Choose), or if defaults or plans of the operator are not valid. The request must not be used
-// after an error.
+// another error if the manifest is neither a YAML mapping nor empty or null, if its record cannot be decoded, if no
+// service or plan can be chosen (see Catalog.Choose), or if defaults or plans of the operator are not valid. The
+// request must not be used after an error.
 func (s *Session) CompleteBind(request *binding.Request, size int) error {
 	s.Secrets.AddValues(request.Body)
 	if err := input.CheckSize(s.Config.MaxRequest(), size, nil, nil); err != nil {
@@ -135,11 +135,12 @@ func (s *Session) readRecord(view *instance.View) (err error) {
 // record or no template, if its state is not read or does not exist, if the state backend cannot be reached, if the
 // state is locked, if ctx ends, or if no pak has a usable OpenTofu.
 //
-// If an errand applies the template, the manifest lacks the outputs: ReadApplied sets request.Instance.Applied to those
-// of the state and registers secrets among them for masking. It returns an error if the outputs cannot be read, which
-// is a *fault.UserError if the template has never been applied completely; see lifecycle.Manager.AppliedOutputs.
-// Applied is nil then. If generate-manifest applies the template, the manifest contains the outputs. The state is then
-// read only if toBind is true, which is for a create-binding, and an error is ignored.
+// If an errand applies the template, the manifest lacks the outputs: ReadApplied sets request.Instance.Applied to
+// those of the state and registers secrets among them for masking. It returns the condition and an error if the
+// outputs cannot be read, and therefore whenever the condition is "" or Unreadable. The error is a *fault.UserError
+// if the template has never been applied completely; see lifecycle.Manager.AppliedOutputs. Applied is nil then. If
+// generate-manifest applies the template, the manifest contains the outputs. The state is then read only if toBind is
+// true, which is for a create-binding, and an error is ignored.
 //
 // Reading can have side effects, such as the deletion of an empty workspace; see lifecycle.Manager.Lookup.
 func (s *Session) ReadApplied(

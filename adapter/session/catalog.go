@@ -217,15 +217,21 @@ func FindService(paks []*brokerpak.Pak, match func(*brokerpak.Service) bool) (*b
 	return nil, nil
 }
 
-// Owns reports whether an instance belongs to a service of the readable paks, according to stored, its record, which
-// must not be nil: the service id in the record is "", or that of one of these services, or brokerServiceID, the id of
-// the service in the broker's catalog. The latter may differ from the id in the pak. Owns returns false if the readable
-// paks have no services.
+// Owns reports whether an instance belongs to the broker, according to stored, its record, which must not be nil.
+// brokerServiceID is the id of the service in the broker's catalog, which may differ from the id in the pak. The
+// instance belongs to the broker if the service id in its record is "" or brokerServiceID. It also does if that id is
+// the id of a service of the readable paks and brokerServiceID is not, because the operator may have changed the id in
+// the catalog after the instance was created. Owns returns false if the readable paks have no services.
 func (c *Catalog) Owns(stored *record.InstanceRecord, brokerServiceID string) bool {
-	_, service := FindService(c.Paks, func(service *brokerpak.Service) bool {
-		return slices.Contains([]string{"", brokerServiceID, service.ID}, stored.ServiceID)
-	})
-	return service != nil
+	has := func(id string) bool {
+		_, service := FindService(c.Paks, func(service *brokerpak.Service) bool { return service.ID == id })
+		return service != nil
+	}
+	if stored.ServiceID == "" || stored.ServiceID == brokerServiceID {
+		_, service := FindService(c.Paks, func(*brokerpak.Service) bool { return true })
+		return service != nil
+	}
+	return has(stored.ServiceID) && !has(brokerServiceID)
 }
 
 // chooseService sets the pak and service of chosen, and its ServiceID and PlanID to the ids in the request, which are

@@ -4,6 +4,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/adapter/session"
+	"service-adapter/brokerpak"
+	"service-adapter/internal/record"
 	"service-adapter/spec/kit/site"
 )
 
@@ -127,6 +130,22 @@ var _ = Describe("the choice of service and plan", func() {
 		Expect(deployed.Deploy(s.Call("generate-manifest", deployed.Generate(site.Body(nil))).Stdout)).To(Succeed())
 		Expect(s.Call("generate-manifest", deployed.Generate(site.Body(nil))).Stdout).To(Equal("it was of the pak"))
 	})
+
+	DescribeTable("tells which instances belong to the broker", func(instance, broker string, owns bool) {
+		one, other := &brokerpak.Service{}, &brokerpak.Service{}
+		one.ID, other.ID = site.ServiceID, otherServiceID
+		catalog := session.Catalog{Paks: []*brokerpak.Pak{{Services: []*brokerpak.Service{one, other}}}}
+		stored := &record.InstanceRecord{}
+		stored.ServiceID = instance
+		Expect(catalog.Owns(stored, broker)).To(Equal(owns))
+	},
+		Entry("of an unknown service", "", site.ServiceID, true),
+		Entry("of its service", site.ServiceID, site.ServiceID, true),
+		Entry("of its service, which is in no pak", "catalog-service", "catalog-service", true),
+		Entry("created before the operator changed the id", site.ServiceID, "catalog-service", true),
+		Entry("of another service of the pak", otherServiceID, site.ServiceID, false),
+		Entry("of a service that is in no pak", "foreign", site.ServiceID, false),
+	)
 
 	It("warns of settings for a service that no pak has", func() {
 		s.Serve(s.Pak("one", site.Definition{}.String()))

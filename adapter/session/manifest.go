@@ -166,8 +166,8 @@ func (s *Session) Generator(pak *brokerpak.Pak) *manifestgen.Generator {
 // planned changes and returns no error. If the session replays a recording, it does neither and returns no error.
 //
 // Without check, provision returns nil and an error if the session replays a recording, or if Session.Manager or
-// provision.Provisioner.Apply fails; see Apply for the resources that may remain. If the budget ends, the error wraps a
-// fault.BudgetError and recommends lifecycle errands.
+// provision.Provisioner.Apply fails; see Apply for the resources that may remain. An error of Apply that wraps a
+// fault.BudgetError is returned with a recommendation of the lifecycle errands.
 func (s *Session) provision(
 	ctx context.Context, request provision.Request, check bool,
 ) (result *provision.Result, err error) {

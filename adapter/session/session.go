@@ -187,12 +187,14 @@ func (s *Session) Values() OperatorValues {
 	return OperatorValues{configured: s.Config.Values, getenv: s.Getenv, secrets: s.Secrets}
 }
 
-// Audited calls change, which changes one binding or instance, and returns its error. It writes the begin and the
-// result of the change to the log and, if Config.AuditLog is set, to that file; the result is then also counted. The
-// result is written after the answer of the command, when Journal releases it. An event that cannot be written is only
-// logged, and does not prevent the change. entry describes the binding or the instance according to the request. change
-// may call reportStored with the stored entry, which replaces it in the event of the result. A panic in change is
-// recorded as a failure and continues.
+// Audited calls change, which changes one binding or instance, and returns its error. It writes an event for the
+// begin of the change and one for its result to the log and, if Config.AuditLog is set, to that file. If
+// Config.AuditLog is set, it also adds the result to the counts that audit.Counts reads. While Journal holds back
+// tasks, the result is written and counted only when Journal is released, after the answer of the command; otherwise
+// before Audited returns. An event or a count that cannot be written is only logged, and does not prevent the change.
+//
+// entry describes the binding or the instance according to the request. change may call reportStored with the stored
+// entry, which replaces it in the event of the result. A panic in change is recorded as a failure and continues.
 func (s *Session) Audited(
 	ctx context.Context, entry lifecycle.Entry, change func(reportStored func(lifecycle.Entry)) error,
 ) error {

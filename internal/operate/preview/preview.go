@@ -91,10 +91,11 @@ type Instance struct {
 // catalog has one of its instance groups and the broker has one of its releases. Instance then tries these plans and
 // uses the one with the fewest pending changes; it skips plans with which the changes cannot be determined.
 //
-// Instance returns ErrOtherService if the instance belongs to a service of another broker, according to its record or,
-// without one, to the CredHub paths of the secrets in the manifest. It returns another error if the manifest cannot be
-// decoded, if it has no record and none of the plans fits, if the catalog has no plan with the recorded id or name, or
-// if the changes cannot be determined with any plan that it tries; see Changes for these causes. In the last case, the
+// Instance returns ErrOtherService if the instance does not belong to the broker according to the service id in the
+// record (see session.Catalog.Owns), or, without a record, if the CredHub paths of the secrets in the manifest
+// contain the id of another service than the broker's. It returns another error if the manifest cannot be decoded, if
+// it has no record and none of the plans fits, if the catalog has no plan with the recorded id or name, or if the
+// changes cannot be determined with any plan that it tries; see Changes for these causes. In the last case, the
 // result of a manifest with a record contains the name of the plan but no changes; after all other errors it is the
 // zero Instance.
 func (c *Check) Instance(ctx context.Context, deployed string, broker *odb.BrokerConfig) (Instance, error) {
