@@ -163,9 +163,9 @@ const longestExact = 64
 
 // number returns the value of a valid JSON number as an int64, a uint64 or a float64. Integers of 64 bits are parsed
 // exactly, even if they are written with a fraction or an exponent, as 9007199254740993.0 is; a float64 would round
-// them. A fraction that rounds to an integer as a float64 becomes that integer. A text of more than longestExact, 64,
-// bytes is rounded nevertheless, and can also become an integer. A number beyond float64 becomes an infinity. The
-// result is not meaningful for any other text.
+// them. A fraction that rounds to an integer as a float64 becomes that integer. An integer of more than 64 bits becomes
+// a float64. A text of more than longestExact, 64, bytes is rounded nevertheless, and can also become an integer. A
+// number beyond float64 becomes an infinity. The result is not meaningful for any other text.
 func number(text string) any {
 	// The error is ignored: beyond float64 the result is an infinity, which CheckNumbers rejects before it is used.
 	rounded, _ := strconv.ParseFloat(text, 64)
@@ -183,7 +183,7 @@ func number(text string) any {
 	if u, accuracy := exact.Uint64(); accuracy == big.Exact {
 		return u
 	}
-	return float(rounded)
+	return rounded // even if it is -2⁶³, so that CheckNumbers rejects an integer below it
 }
 
 // Kind returns the JSON type of a value with its article, for messages: "a string", "an integer", "null". The value

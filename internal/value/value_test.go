@@ -60,6 +60,7 @@ var _ = DescribeTable("a number that cannot be passed on", func(text, message st
 	Entry("none", `{"a": [18446744073709551615, -9223372036854775808, 1e16, 2.5, "1e400"]}`, ""),
 	Entry("2^64", `{"a": {"b": [1, 18446744073709551616]}}`,
 		`the number at "a/b/1" is too large; integers may have up to 64 bits`),
+	Entry("below -2^63", `-9223372036854775809`, `the number at "" is too large; integers may have up to 64 bits`),
 	Entry("infinity", `[1e400]`, `the number at "0" is too large; integers may have up to 64 bits`),
 	Entry("infinity below", `-1e400`, `the number at "" is too large; integers may have up to 64 bits`),
 )

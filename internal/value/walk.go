@@ -124,8 +124,10 @@ func Walk(v any, visit func(path string, leaf any) bool) bool {
 	return walk(nil, v, visit)
 }
 
-// walk calls visit for every scalar and every map key in a value, as Walk does, and reports whether all calls returned
-// true. path contains the keys and indexes that lead to the value. walk may overwrite the array behind path.
+// walk calls visit for every scalar and every map key in v, as Walk does. It stops when visit returns false, and
+// reports whether all calls returned true. path contains the keys and indexes that lead to v from the whole value;
+// joined by slashes, they are the beginning of each path that visit receives. walk may overwrite the array behind
+// path.
 func walk(path []string, v any, visit func(string, any) bool) bool {
 	switch c := v.(type) {
 	case map[string]any:
