@@ -49,16 +49,20 @@ func deployedFails(r *resolution, check brokerpak.Check) bool {
 	return err == nil && isFalse(scope, check)
 }
 
-// resolveDeployed returns a scope with the variables of the deployed instance, which are not validated. They are
-// computed from the parameters of earlier requests except secret and ephemeral ones, which count as omitted because the
-// record lacks their values, from the plan properties that the broker sent as the previous ones, or else those of the
-// current plan, from the recorded sticky values, and from the instance groups and releases in the deployed manifest.
-// All other sources are those of this request: r, whose variables must have been resolved, supplies the generated
-// values, the constants such as request.context, the plan's overrides, the operator's defaults and the configuration.
-// Expressions that are evaluated in the scope can also use the names of previousNames, such as previous.exists.
+// resolveDeployed returns a scope with the variables of the deployed instance, which are not validated. r contains
+// the resolved variables of this request. The caller must check that an instance is deployed; on create, the
+// variables would be those of an instance without parameters.
+//
+// The variables are computed from the parameters of earlier requests, from the plan properties that the broker sent
+// as the previous ones, or else those of the current plan, from the recorded sticky values, and from the instance
+// groups and releases in the deployed manifest. Secret and ephemeral parameters count as omitted, because the record
+// lacks their values. All other sources are those of this request: r supplies the generated values, the constants
+// such as request.context, the plan's overrides, the operator's defaults and the configuration. Expressions that are
+// evaluated in the scope can also use the names of previousNames, such as previous.exists.
 //
 // resolveDeployed returns nil and an error if the deployed manifest is not valid YAML or if a variable cannot be
-// resolved.
+// resolved. If errands apply the template, a variable that needs a configuration value which only they have is no
+// error; it is in Unresolved of the scope.
 func resolveDeployed(r *resolution) (*vars.Scope, error) {
 	root, err := r.previous.root()
 	if err != nil {
@@ -70,7 +74,7 @@ func resolveDeployed(r *resolution) (*vars.Scope, error) {
 	}
 	scope := vars.NewScope(vars.Options{
 		Constants:   constants(r.identity, r.received, r.GlobalLabels, plan.Properties),
-		Environment: r.Environment, Carried: r.scope.Generated,
+		Environment: r.Environment, Carried: r.scope.Generated, TolerateUnset: r.appliesByErrand,
 		Functions: instance.ProvisionFunctions(
 			instance.DeployedPlan(root), plan.Properties, instance.DeployedReleases(root)),
 	})

@@ -87,12 +87,35 @@ var _ = Describe("a plan with the lifecycle errands", func() {
 		Expect(intent.EvaluatedByErrand).To(Equal([]string{"region"}))
 	})
 
-	It("rejects a new secret that is computed from one whose value is in CredHub only", func() {
+	It("checks later requests although only the errand has a configuration value", func() {
+		w := newErrandBox(`  - {name: region, type: string, default: '${config("region")}-${size}', overwrite: true}`,
+			"${var.region}", together)
+		definition := smallPlan + `provision:
+  user_inputs: [{field_name: size, type: integer, default: 1, details: A size}]
+  computed_inputs:
+  - {name: region, type: string, default: '${config("region")}-${size}', overwrite: true}
+  template: |
+    output "used" { value = "${var.region}" }
+  bosh:
+    manifest_ref: bosh.yml
+    checks:
+    - {that: '${!previous.exists || previous.parameter("size") == size}', message: size is fixed, audience: user}
+`
+		w.install(packed(map[string]string{"service.yml": definition, "bosh.yml": boxTemplate("a")}))
+		w.must(call{Parameters: map[string]any{"size": 7}})
+		w.must(call{Parameters: map[string]any{"size": 7}})
+		_, err := w.generate(call{Parameters: map[string]any{"size": 8}})
+		Expect(err).To(MatchError(ContainSubstring("size is fixed")))
+	})
+
+	DescribeTable("rejects a new secret that is computed from one whose value is in CredHub only", func(
+		between, source string,
+	) {
 		const made = "  - {name: made, type: string, default: '${rand.base64(16)}', overwrite: true}"
 		w := newErrandBox(made, "${var.made}", together)
 		w.must(call{})
 		definition := smallPlan + "provision:\n  computed_inputs:\n" + made + `
-  - {name: url, type: string, default: 'x://${made}', overwrite: true}
+` + between + `  - {name: url, type: string, default: 'x://${` + source + `}', overwrite: true}
   template: |
     output "used" { value = "${var.made}${var.url}" }
   bosh: {manifest_ref: bosh.yml}
@@ -104,5 +127,8 @@ var _ = Describe("a plan with the lifecycle errands", func() {
 			`input "url" is computed from "made", which an earlier request generated: ` +
 				"its value is stored only in CredHub")))
 		Expect(strings.Count(err.Error(), "\n")).To(BeZero())
-	})
+	},
+		Entry("directly", "", "made"),
+		Entry("through another input", "  - {name: link, type: string, default: 'a-${made}', overwrite: true}\n", "link"),
+	)
 })

@@ -122,9 +122,10 @@ func (in *inputs) recordedSecret(name string) bool {
 }
 
 // inputSecret returns a secret that has the name of an input of the template, and the expression "${name}" as its
-// value. It returns an error if the operator has not configured whether the broker stores secrets, if the input is an
-// ephemeral variable of the template and the broker stores no secrets, if another secret has that name, or if the name
-// cannot be part of an expression. The secret that is returned with an error must not be used.
+// value. It returns an error if the operator has not configured whether the broker stores secrets, if the input is
+// an ephemeral variable of the template and the broker stores no secrets, if in.bosh already has a secret with that
+// name or with the input as its value, or if the name cannot be part of an expression. The secret that is returned
+// with an error must not be used.
 func inputSecret(in *inputs, name string) (brokerpak.Secret, error) {
 	const reason = "the provision template has secret inputs, which an errand reads from the manifest"
 	if err := in.requireSecretsSetting(reason); err != nil {
@@ -143,29 +144,47 @@ func inputSecret(in *inputs, name string) (brokerpak.Secret, error) {
 	return brokerpak.Secret{Name: name, Input: name, Value: template}, err
 }
 
-// checkDerivedSecrets returns an error if an input that is generated now is computed from one that an earlier request
-// generated: normally only CredHub knows the value of the latter, so the former cannot be computed. A generated input
-// was generated earlier if the record's secrets have an entry for it, even one with the value in clear text. The error
-// has the position of the input. checkDerivedSecrets inspects the expression of each generated input without such an
-// entry; it does not notice references of the form NAME.KEY. generated is the set of inputs whose values are generated,
-// now or by an earlier request, by name. The result is nil if there is no such pair of inputs.
+// checkDerivedSecrets returns an error if an input that is generated now is computed from an input that an earlier
+// request generated: normally only CredHub knows the value of the latter, so the former cannot be computed. It may be
+// computed from it directly or through other inputs. A generated input was generated earlier if the record's secrets
+// have an entry for it, even one with the value in clear text. generated is the set of inputs whose values are
+// generated, now or by an earlier request, by name. The error has the position of the input. The result is nil if there
+// is no such input.
 func checkDerivedSecrets(r *resolution, generated map[string]bool) error {
 	stored := r.previous.record.Secrets
 	for _, name := range value.Keys(generated) {
 		if _, isStored := stored[name]; isStored {
 			continue
 		}
-		origin := r.scope.Origins[name]
-		expression := r.Service.Provision.ExpressionOf(name, origin.Layer == vars.DefaultLayer)
-		for _, reference := range expression.References() {
-			if _, isStored := stored[reference.Name]; isStored && generated[reference.Name] {
-				return fmt.Errorf("%s: input %q is computed from %q, which an earlier request generated: its value "+
-					"is stored only in CredHub",
-					origin.Pos, name, reference.Name)
-			}
+		if source := storedSource(r, generated, name, map[string]bool{}); source != "" {
+			return fmt.Errorf("%s: input %q is computed from %q, which an earlier request generated: its value "+
+				"is stored only in CredHub", r.scope.Origins[name].Pos, name, source)
 		}
 	}
 	return nil
+}
+
+// storedSource returns the name of an input that an earlier request generated and from which the input called name is
+// computed, directly or through other inputs, or "" if there is none. generated is that of checkDerivedSecrets.
+// visited contains the names of inputs that are not examined again, to which storedSource adds those that it examines.
+func storedSource(r *resolution, generated map[string]bool, name string, visited map[string]bool) string {
+	origin := r.scope.Origins[name]
+	expression := r.Service.Provision.ExpressionOf(name, origin.Layer == vars.DefaultLayer)
+	if visited[name] || expression == nil || origin.Layer != vars.DefaultLayer && origin.Layer != vars.ComputedLayer {
+		return ""
+	}
+	visited[name] = true
+	for _, reference := range expression.References() {
+		for read := range reference.Names() {
+			if _, isStored := r.previous.record.Secrets[read]; isStored && generated[read] {
+				return read
+			}
+			if source := storedSource(r, generated, read, visited); source != "" {
+				return source
+			}
+		}
+	}
+	return ""
 }
 
 // unavailableInputs returns the sorted names of the inputs that became secrets because an errand applied the template
