@@ -239,6 +239,25 @@ var _ = Describe("a provision template", func() {
 		Expect(tofu.calls[3].Inputs).To(HaveKeyWithValue("size", int64(1)))
 	})
 
+	It("takes the part of an imported value that a function generates, without the text around it", func() {
+		const inputs = "  computed_inputs:\n" +
+			"  - {name: size, type: string, default: 's-${rand.base64(8)}-e', overwrite: true}\n"
+		definition := strings.Replace(provisionDefinition, "  computed_inputs: []\n", inputs, 1)
+		definition = strings.Replace(definition, "field_name: size", "field_name: other", 1)
+		bosh := strings.Replace(provisionBosh, "${size < 5}", "${other < 5}", 1)
+		for imported, want := range map[string]OmegaMatcher{
+			"s-abc-e": Equal("s-abc-e"), "abc": MatchRegexp("^s-.{12}-e$"),
+		} {
+			start(bosh)
+			w.install(packed(map[string]string{"service.yml": definition + bosh + provisionBind}))
+			tofu.imported = map[string]any{"size": imported}
+			w.must(call{})
+			Expect(tofu.calls[0].Inputs).To(HaveKeyWithValue("size", want))
+			w.must(call{})
+			Expect(tofu.calls[1].Inputs["size"]).To(Equal(tofu.calls[0].Inputs["size"]))
+		}
+	})
+
 	It("sizes the instance groups by imported values", func() {
 		start(strings.Replace(provisionBosh, "  bosh:\n",
 			"  bosh:\n    instance_groups: [{name: box, instances: \"${size}\"}]\n", 1))

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"service-adapter/brokerpak"
@@ -94,9 +95,9 @@ func (r *resolution) instance() record.Instance {
 
 // splitImported separates imported, which maps inputs to the values that resolve receives, by the kind of the inputs.
 // others contains the values of inputs that are not computed by an expression. generated contains the values of
-// computed inputs whose expression contains exactly one function call and reads no variables; each counts as the result
-// of that call, which is named as in "rand.base64#1". The values of other computed inputs are dropped. Neither map is
-// nil, even if imported is.
+// computed inputs whose expression is one function call, which reads no variables, with constant text around it; each
+// value without that text counts as the result of the call, which is named as in "rand.base64#1". The values of other
+// computed inputs, and values that lack the text, are dropped. Neither map is nil, even if imported is.
 func splitImported(in *inputs, imported map[string]any) (generated vars.Generated, others map[string]any) {
 	generated, others = vars.Generated{}, map[string]any{}
 	for name, item := range imported {
@@ -105,9 +106,20 @@ func splitImported(in *inputs, imported map[string]any) (generated vars.Generate
 			others[name] = item
 			continue
 		}
-		if calls := template.Calls(); len(calls) == 1 && len(template.References()) == 0 {
-			generated[name] = map[string]any{calls[0].Name + "#1": item}
+		calls := template.Calls()
+		before, after, isCall := template.SingleCall()
+		if !isCall || len(calls) != 1 || len(template.References()) > 0 {
+			continue
 		}
+		if before+after != "" {
+			text, hasBefore := strings.CutPrefix(value.Text(item), before)
+			text, hasAfter := strings.CutSuffix(text, after)
+			if !hasBefore || !hasAfter {
+				continue
+			}
+			item = text
+		}
+		generated[name] = map[string]any{calls[0].Name + "#1": item}
 	}
 	return generated, others
 }

@@ -152,6 +152,31 @@ func (t *Template) SingleVariable() (name string, ok bool) {
 	return "", false
 }
 
+// SingleCall returns the constant texts before and after a function call, and true, if the template consists only of
+// these and the call, such as "a-${rand.base64(16)}" with the texts "a-" and "". The arguments of the call may contain
+// further calls. For any other template it returns two empty texts and false.
+func (t *Template) SingleCall() (before, after string, ok bool) {
+	output, isOutput := t.root.(*ast.Output)
+	if !isOutput {
+		return "", "", false
+	}
+	for _, part := range output.Exprs {
+		_, isCall := part.(*ast.Call)
+		literal, isLiteral := part.(*ast.LiteralNode)
+		switch {
+		case isCall && !ok:
+			ok = true
+		case isLiteral && ok:
+			after += fmt.Sprint(literal.Value)
+		case isLiteral:
+			before += fmt.Sprint(literal.Value)
+		default:
+			return "", "", false
+		}
+	}
+	return before, after, ok
+}
+
 // singleExpression returns the node of the expression if the template consists of a single ${...} without surrounding
 // text. It returns nil for any other template, and for one that is a constant string.
 func (t *Template) singleExpression() ast.Node {

@@ -49,6 +49,21 @@ var _ = Describe("Template", func() {
 		Entry("function", `${time.nano()}`, ""),
 	)
 
+	DescribeTable("returns the texts around the call if it consists of a single one", func(
+		text, before, after string, isCall bool,
+	) {
+		gotBefore, gotAfter, ok := parse(text).SingleCall()
+		Expect([]any{gotBefore, gotAfter, ok}).To(Equal([]any{before, after, isCall}))
+	},
+		Entry("alone", `${f(a)}`, "", "", true),
+		Entry("with text", `a-$${b}${f(g())}-c`, "a-${b}", "-c", true),
+		Entry("with a constant", `${"a"}${f()}${5}`, "a", "5", true),
+		Entry("twice", `${f()}${f()}`, "", "", false),
+		Entry("with a variable", `${f()}${a}`, "", "", false),
+		Entry("in a condition", `${f() == "a" ? "b" : "c"}`, "", "", false),
+		Entry("text", `a`, "", "", false),
+	)
+
 	It("lists the variables and calls of all its parts", func() {
 		template := parse(`${a ? -b : m["k"]} ${f("x${c}", l[0], m[d.e])} ${g(h())}`)
 		Expect(template.References()).To(Equal([]expr.Reference{
