@@ -62,12 +62,14 @@ func booleanShape() schema {
 // diagnostics of d and not stored. The label names the value in error messages.
 func (d *document) boolean(label string, target *bool) field {
 	return field{words: "boolean", newSchema: booleanShape, decode: func(node *yaml.Node) {
+		tag := node.ShortTag()
 		truth, isWord := booleans[node.Value]
+		isTrue, isFalse := strings.EqualFold(node.Value, "true"), strings.EqualFold(node.Value, "false")
 		switch {
 		case yamltree.IsNull(node):
-		case node.ShortTag() == "!!bool" && (strings.EqualFold(node.Value, "true") || strings.EqualFold(node.Value, "false")):
-			*target = strings.EqualFold(node.Value, "true")
-		case (node.ShortTag() == "!!str" || node.ShortTag() == "!!bool") && isWord:
+		case tag == "!!bool" && (isTrue || isFalse):
+			*target = isTrue
+		case (tag == "!!str" || tag == "!!bool") && isWord:
 			*target = truth
 		default:
 			d.errorf(node, "type", "%s must be true or false, not %s", label, yamltree.Kind(node))

@@ -129,6 +129,7 @@ var _ = Describe("a plan with the lifecycle errands", func() {
 		Expect(strings.Count(err.Error(), "\n")).To(BeZero())
 	},
 		Entry("directly", "", "made"),
-		Entry("through another input", "  - {name: link, type: string, default: 'a-${made}', overwrite: true}\n", "link"),
+		Entry("through another input",
+			"  - {name: link, type: string, default: 'a-${made}', overwrite: true}\n", "link"),
 	)
 })

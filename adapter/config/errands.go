@@ -56,10 +56,10 @@ func (c *Config) CheckErrands(properties map[string]any) error {
 // may differ, because an errand may reach the same states as another user and by another host. For a type of backend
 // that package backend does not know, no setting is compared.
 //
-// An item that is not a mapping, also nil and a text that is resolved later, has no type and is therefore an error.
-// In the mapping, a type that is resolved later (see deferred) is not compared with that of the adapter, and the
-// settings are compared as those of the adapter's type. Settings that are resolved later are not compared, and neither is a "config" that is
-// neither a mapping nor missing.
+// An item that is not a mapping, also nil and a text that is resolved later, has no type and is therefore an error. In
+// the mapping, a type that is resolved later (see deferred) is not compared with that of the adapter, and the settings
+// are compared as those of the adapter's type. Settings that are resolved later are not compared, and neither is a
+// "config" that is neither a mapping nor missing.
 func (c *Config) checkErrandState(item any) error {
 	state, _ := item.(map[string]any)
 	kind := state["type"]

@@ -78,14 +78,7 @@ func (r *result) text() string {
 	name := fmt.Sprintf("%s %s: ", r.Kind, r.ID)
 	switch r.Result {
 	case resultAbsent:
-		switch bindings := strings.Join(r.Bindings, ", "); {
-		case bindings == "":
-			return name + "nothing to do, it does not exist"
-		case r.wouldBe != "":
-			return name + "has no state; its bindings would be deleted: " + bindings
-		default:
-			return name + "has no state; its bindings were deleted: " + bindings
-		}
+		return name + r.absence()
 	case resultCurrent:
 		return name + "is up to date"
 	case resultUpgraded:
@@ -110,11 +103,7 @@ func (r *result) text() string {
 		}
 		return name + "forgotten; its resources still exist: " + strings.Join(r.Left, ", ")
 	case resultFailed:
-		text := name + strings.TrimPrefix(r.Error, fmt.Sprintf("%s %q: ", r.Kind, r.ID))
-		if len(r.Left) > 0 {
-			text += "; its resources still exist, and its state may have lost them: " + strings.Join(r.Left, ", ")
-		}
-		return text
+		return name + strings.TrimPrefix(r.Error, fmt.Sprintf("%s %q: ", r.Kind, r.ID)) + r.lost()
 	}
 	details := r.Bindings
 	for _, change := range r.Changes {
@@ -132,6 +121,27 @@ func (r *result) text() string {
 	default:
 		return name + r.label() + ": " + strings.Join(details, ", ")
 	}
+}
+
+// absence returns the text of the result "absent" behind the kind and the id: that there is nothing to do, or, for an
+// instance whose bindings were deleted or would be, their ids.
+func (r *result) absence() string {
+	switch bindings := strings.Join(r.Bindings, ", "); {
+	case bindings == "":
+		return "nothing to do, it does not exist"
+	case r.wouldBe != "":
+		return "has no state; its bindings would be deleted: " + bindings
+	default:
+		return "has no state; its bindings were deleted: " + bindings
+	}
+}
+
+// lost returns the text about r.Left that follows the reason of the result "failed", or "" if r.Left is empty.
+func (r *result) lost() string {
+	if len(r.Left) == 0 {
+		return ""
+	}
+	return "; its resources still exist, and its state may have lost them: " + strings.Join(r.Left, ", ")
 }
 
 // label returns the words under which the summary counts the result. Three results have a label of their own:

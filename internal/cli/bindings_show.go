@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -111,10 +112,7 @@ func hintOtherKind(ctx context.Context, operator *states.Operator, kind lifecycl
 // shellWord returns a text as one word of a POSIX shell. A text of letters, digits and the characters _ @ % + = : , . /
 // - is returned as it is, and any other text, also "", in single quotes.
 func shellWord(text string) string {
-	special := func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_@%+=:,./-", c)
-	}
-	if text != "" && !strings.ContainsFunc(text, special) {
+	if regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`).MatchString(text) {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"

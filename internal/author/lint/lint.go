@@ -362,7 +362,6 @@ func (l *linter) unused() {
 	for file := range l.files {
 		kinds[kind(file)] = true
 	}
-	//nolint:errcheck // the function returns no error but SkipDir
 	_ = fs.WalkDir(l.pak.Files(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return fs.SkipDir // a file that is needed from it has been reported as unreadable

@@ -16,6 +16,15 @@ import (
 const (
 	bosh  = "provision:\n  bosh:\n    manifest_ref: bosh/manifest.yml\n"
 	group = "instance_groups:\n- name: server\n  jobs:\n  - name: server\n    properties: "
+	// plansWithValues are plans with a property and an override of each kind: a scalar and a mapping.
+	plansWithValues = `plans:
+- name: small
+  id: 7d3f6f0e-6a38-4c3b-9a51-3b1f0b6f2a11
+  description: Small
+  display_name: Small
+  properties: {size: 5, tls: {cert: c}}
+  provision_overrides: {zone: z, net: {name: n}}
+`
 )
 
 var _ = Describe("Lint", func() {
@@ -283,14 +292,12 @@ var _ = Describe("The details of rules", func() {
 				"  computed_inputs:\n  - {name: a, type: object, default: \"${config(\\\"a.b\\\")}\"}\n",
 		}),
 		Entry("properties and overrides of plans that only the BOSH template inserts", map[string]string{
-			"service.yml": bosh + "plans:\n- {name: small, id: 7d3f6f0e-6a38-4c3b-9a51-3b1f0b6f2a11, description: Small, display_name: Small, " +
-				"properties: {size: 5, tls: {cert: c}}, provision_overrides: {zone: z, net: {name: n}}}\n",
+			"service.yml":       bosh + plansWithValues,
 			"bosh/manifest.yml": group + "{a: ((size)), b: ((zone)), c: ((tls)), d: ((net))}\n",
 		}),
 		Entry("keys of properties and overrides of plans that are maps", map[string]string{
-			"service.yml": bosh + "  computed_inputs:\n  - {name: a, type: string, default: '${tls.cert}${net.name}'}\n" +
-				"plans:\n- {name: small, id: 7d3f6f0e-6a38-4c3b-9a51-3b1f0b6f2a11, description: Small, display_name: Small, " +
-				"properties: {size: 5, tls: {cert: c}}, provision_overrides: {zone: z, net: {name: n}}}\n",
+			"service.yml": bosh + "  computed_inputs:\n" +
+				"  - {name: a, type: string, default: '${tls.cert}${net.name}'}\n" + plansWithValues,
 			"bosh/manifest.yml": group + "{a: ((size)), b: ((zone))}\n",
 		}),
 		Entry("constraints that only the check of values reads", map[string]string{

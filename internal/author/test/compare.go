@@ -244,34 +244,8 @@ func Update(ctx context.Context, result Result) (changed bool, err error) {
 	if len(document.Content) == 0 { // the file is empty
 		document = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
 	}
-	root := document.Content[0]
-	byStep := false
-	_, steps := yamltree.Get(root, "steps")
-	for i, step := range result.Case.Steps {
-		if step.line == 0 || i >= len(result.Outcomes) {
-			continue // the file has no such step, or it was not played
-		}
-		if step.Expect.sections == nil && result.Outcomes[i]["exit"] == nil {
-			continue
-		}
-		byStep = true
-		if steps == nil || i >= len(steps.Content) || steps.Content[i].Kind != yaml.MappingNode ||
-			sharesExpect(steps.Content[i], step.Expect.sections) {
-			return false, fmt.Errorf("%s: the expectation of step %d cannot be updated, because it is an alias or "+
-				"belongs to one; replace the alias by the text of its anchor", result.Case.File, i+1)
-		}
-		if err := setExpect(steps.Content[i], step.Expect.sections, result.Outcomes[i]); err != nil {
-			return false, err
-		}
-	}
-	if !byStep || result.Case.Expect.sections != nil {
-		if sharesExpect(root, result.Case.Expect.sections) {
-			return false, fmt.Errorf("%s: the expectation of the case cannot be updated, because it is an alias or "+
-				"belongs to one; replace the alias by the text of its anchor", result.Case.File)
-		}
-		if err := setExpect(root, result.Case.Expect.sections, mergeOutcomes(result.Outcomes)); err != nil {
-			return false, err
-		}
+	if err := setExpectations(document.Content[0], result); err != nil {
+		return false, err
 	}
 	updated, err := yamltree.Encode(&document) // the document has the comments at the beginning and end of the file
 	if err != nil {
@@ -284,6 +258,41 @@ func Update(ctx context.Context, result Result) (changed bool, err error) {
 		_, err := to.Write(updated)
 		return err
 	})
+}
+
+// setExpectations sets the expectations of the steps and of the case to the outcomes of result; see Update for the
+// choice. root is the root of the case file. setExpectations returns an error if an expectation is written elsewhere in
+// the file, because of an alias or a merge key, or if a value cannot be encoded; root may be partly changed then.
+func setExpectations(root *yaml.Node, result Result) error {
+	shared := func(whose string) error {
+		return fmt.Errorf("%s: the expectation of %s cannot be updated, because it is an alias or belongs to one; "+
+			"replace the alias by the text of its anchor", result.Case.File, whose)
+	}
+	byStep := false
+	_, steps := yamltree.Get(root, "steps")
+	for i, step := range result.Case.Steps {
+		if step.line == 0 || i >= len(result.Outcomes) {
+			continue // the file has no such step, or it was not played
+		}
+		if step.Expect.sections == nil && result.Outcomes[i]["exit"] == nil {
+			continue
+		}
+		byStep = true
+		if steps == nil || i >= len(steps.Content) || steps.Content[i].Kind != yaml.MappingNode ||
+			sharesExpect(steps.Content[i], step.Expect.sections) {
+			return shared(fmt.Sprintf("step %d", i+1))
+		}
+		if err := setExpect(steps.Content[i], step.Expect.sections, result.Outcomes[i]); err != nil {
+			return err
+		}
+	}
+	if byStep && result.Case.Expect.sections == nil {
+		return nil
+	}
+	if sharesExpect(root, result.Case.Expect.sections) {
+		return shared("the case")
+	}
+	return setExpect(root, result.Case.Expect.sections, mergeOutcomes(result.Outcomes))
 }
 
 // sharesExpect reports whether sections of the expectation of mapping, which is a step or the root of a case file, are
