@@ -47,8 +47,12 @@ func Replay(ctx context.Context, invocation Invocation, file string) (int, error
 
 // bindVariables returns the variables that the bind template would receive from a create-binding with the recorded
 // input, as a JSON object with a line break at its end. The values, which may be secrets of the operator, are not
-// masked. A recorded delete-binding is treated as a create-binding with the same body. bindVariables neither runs
-// OpenTofu nor reads a state, so the outputs of a provision template that an errand applied are missing.
+// masked. recorded must be the recording of a create-binding or of a delete-binding; the latter is treated as a
+// create-binding with the same body.
+//
+// bindVariables neither runs OpenTofu nor reads a state. If an errand applied the provision template,
+// instance.details therefore lacks the outputs of the template, and an input whose expression reads one of them, as
+// in instance.details.host, cannot be resolved.
 //
 // It returns nil and an error if the input cannot be decoded (an input.Error, or a fault.UserError if the body is
 // nested too deeply), if the request cannot be completed (see session.Session.CompleteBind), or if it is not valid or

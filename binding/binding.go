@@ -112,14 +112,20 @@ var errNoID = errors.New("the request has no binding_id")
 // *fault.UserError if there is no URL, and another error if the outputs cannot be evaluated.
 //
 // For every other request, the error wraps fault.ErrNotImplemented if the service has no bind section,
-// fault.ErrBindingExists if another run creates a binding with this id or one is complete, and fault.ErrAppGUIDMissing
-// if the service requires an app and the body names none. It is a *fault.UserError if the user's parameters, or other
-// values that depend on the request, are not valid. If the template fails and bind.errors of the service definition
-// explains the error, the error is a *fault.UserError or wraps fault.ErrBindingExists or fault.ErrBindingNotFound; see
-// lifecycle.ExplainError. It is also an error if the request has no BindingID, if an input, an output of the instance
-// or a check of bind.requires fails, if OpenTofu, its providers or the template cannot be prepared, if the resources of
-// an interrupted creation cannot be destroyed, if ctx or the budget ends, or if the workspace cannot be opened or its
-// state cannot be read or stored.
+// fault.ErrBindingExists if another run creates a binding with this id or one is complete, and
+// fault.ErrAppGUIDMissing if the service requires an app and the body names none. It is a *fault.UserError if the
+// user's parameters, or other values that depend on the request, are not valid. If the template fails and bind.errors
+// of the service definition explains the error, the error is a *fault.UserError or wraps fault.ErrBindingExists or
+// fault.ErrBindingNotFound; see lifecycle.ExplainError. It is also an error in these cases:
+//
+//   - The request has no BindingID.
+//   - An output of the instance or an input cannot be evaluated, a value does not fit its input, or a required plan
+//     property is missing.
+//   - A check of bind.requires does not hold or cannot be evaluated.
+//   - OpenTofu, its providers or the template cannot be prepared.
+//   - The workspace cannot be opened, or its state cannot be read or stored.
+//   - The resources of an interrupted creation cannot be destroyed.
+//   - OpenTofu fails, or ctx or the budget ends.
 //
 // After an error of the template, the resources were destroyed or stay recorded for the deletion. The error wraps a
 // *lifecycle.LostResourcesError if resources are in no state. If the reservation of the workspace fails, the workspace
@@ -157,9 +163,8 @@ func (r *Request) Resolve() (*vars.Scope, error) {
 }
 
 // resolve checks a create-binding request, but not its BindingID, and resolves the inputs of the bind template. It
-// returns details, the outputs of the instance, and a scope whose Values are the inputs. After an error both are nil.
-// The errors are those of Resolve: a service without a bind section, a missing app, invalid parameters, outputs or
-// inputs that cannot be evaluated, and a check of bind.requires that does not hold.
+// returns details, the outputs of the instance, and a scope whose Values are the inputs. Service and Instance must be
+// set. See Resolve for the errors; both results are nil after an error.
 func (r *Request) resolve() (details map[string]any, scope *vars.Scope, err error) {
 	if !r.Service.Binds() {
 		return nil, nil, fmt.Errorf("service %q has no bind section: %w", r.Service.Name, fault.ErrNotImplemented)

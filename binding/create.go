@@ -12,15 +12,17 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// create reserves the workspace of the binding, applies the bind template with the inputs of the scope and returns the
-// outputs of the template, within the budget of the Manager. It registers the values of ephemeral inputs for masking.
-// After an error the outputs are nil. See Create for the errors, of which create returns those that follow the checks
-// of the request.
+// create reserves the workspace of the binding (see reserve), applies the bind template with the inputs of the scope
+// and returns the outputs of the template, within the budget of the Manager. It registers the values of ephemeral
+// inputs for masking. After an error the outputs are nil. See Create for the errors, of which create returns those
+// that follow the checks of the request.
 //
-// If create fails after the reservation, it destroys the resources and removes the workspace; it logs an error of this
-// rollback. It leaves the resources in the state, for a later deletion, if OpenTofu was killed during the apply, if the
-// broker interrupted the command, and if another run owns the workspace or resources are in no state. If the
-// reservation itself fails, the workspace may stay reserved, without resources of this run.
+// If create fails after the reservation, it destroys the resources and removes the workspace; it logs an error of
+// this rollback. There is no rollback if OpenTofu was killed during the apply, if the broker interrupted the command,
+// or if the apply returned a *lifecycle.LostResourcesError, which names resources that are in no state. Without a
+// rollback, or after a failed one, the resources in the state stay there for a later deletion. If another run owns
+// the workspace, the resources are left to that run. If the reservation itself fails, the workspace may stay
+// reserved, without resources of this run.
 func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map[string]any, error) {
 	workCtx, ctx, cancel := b.Deadlines(ctx)
 	defer cancel()

@@ -20,11 +20,12 @@ import (
 // again in any case. The pak of the binding does not have to be installed, but the installed paks must contain an
 // OpenTofu that can work on the state and the providers of the recorded template.
 //
-// Delete calls Request.ReportStored, if it is not nil, with the stored entry before it changes any resource of a stored
-// binding, possibly more than once. If the creation was interrupted, Delete then applies the recorded template again
-// before it destroys the resources, because the state may lack a resource that exists. If the binding has no state, the
-// service definition may ask for its adoption: Delete then applies the bind template to create a state, and deletes the
-// binding as if it had been stored. If the deletion of the instance was begun and not finished, no binding is adopted.
+// Delete calls Request.ReportStored, if it is not nil, with the stored entry before it changes any resource of a
+// stored binding, possibly more than once. If the creation was interrupted, Delete then applies the recorded template
+// again before it destroys the resources, because the state may lack a resource that exists. If the binding has no
+// state, the service definition may ask for its adoption, for which the request must have an Instance: Delete then
+// applies the bind template to create a state, and deletes the binding as if it had been stored. If the deletion of
+// the instance was begun and not finished, no binding is adopted.
 //
 // The error wraps fault.ErrBindingNotFound in these cases:
 //   - The state backend has no such binding.
@@ -32,14 +33,14 @@ import (
 //     resources are destroyed and the workspace is removed then.
 //   - An adoption fails, and bind.errors maps the failure to fault.ErrBindingNotFound.
 //
-// After any other error, Delete can be called again. If the binding has no state and the manifest records one of the
-// instance, Delete returns another error than fault.ErrBindingNotFound if the backend has no state of the instance, or
-// cannot be accessed to find out.
+// After any other error, Delete can be called again. If the binding has no state, and the state that the manifest
+// records for the instance is missing as well, the state backend probably lost both. The error then does not wrap
+// fault.ErrBindingNotFound. The same is true if the backend cannot be accessed to look up the state of the instance.
 //
-// The error wraps a *lifecycle.LostResourcesError if resources are in no state. If the state of the instance shows
-// after an error that the deletion of the instance was begun and not finished, the error is wrapped in a
-// *fault.UserError that asks the user to delete the instance again, unless it wraps fault.ErrBindingNotFound. It is
-// also an error in these cases:
+// The error wraps a *lifecycle.LostResourcesError if resources are in no state; an operator must search for them and
+// remove by hand those that exist. If the state of the instance shows after an error that the deletion of the
+// instance was begun and not finished, the error is wrapped in a *fault.UserError that asks the user to delete the
+// instance again, unless it wraps fault.ErrBindingNotFound. It is also an error in these cases:
 //   - The request has no BindingID.
 //   - An adoption fails.
 //   - The workspace cannot be opened, or the state or its record cannot be read.
@@ -87,11 +88,12 @@ func (b *Binder) deletesInstance(ctx context.Context, r *Request) bool {
 	return err == nil && stored != nil && stored.Condition == lifecycle.Deleting
 }
 
-// adopt creates the state of a binding that another adapter created, by applying the bind template, so that the binding
-// can be deleted. It logs that, and reports whether it did. It does nothing and returns no error if the request has no
-// Service, if the service definition has no condition bind.adopt or the condition is false, or if the deletion of the
-// instance was begun, which deletes the bindings first. A service with bind.adopt requires an Instance in the request.
-// adopt returns false and an error if the inputs or the condition cannot be evaluated, or if create fails.
+// adopt creates the state of a binding that another adapter created, by applying the bind template, so that the
+// binding can be deleted. It logs that, and reports whether it did. It does nothing and returns no error if the
+// request has no Service, if the service definition has no condition bind.adopt or the condition is false, or if the
+// deletion of the instance was begun, which deletes the bindings first. If the service has bind.adopt, the request
+// must have an Instance; adopt panics otherwise. r is not changed. adopt returns false and an error if the inputs or
+// the condition cannot be evaluated, or if create fails.
 func (b *Binder) adopt(ctx context.Context, r *Request) (bool, error) {
 	if r.Service == nil || r.Service.Bind.Adopt == nil || b.deletesInstance(ctx, r) {
 		return false, nil
@@ -151,7 +153,8 @@ func (b *Binder) delete(ctx context.Context, r Request) error {
 // removed. After any other error the workspace usually remains, and the deletion can be repeated. The error wraps
 // workspace.ErrTakenOver if another run changed the state meanwhile, and a *lifecycle.LostResourcesError if resources
 // are in no state. It is also an error if the state or its record cannot be read, if the request has MustEvaluate and
-// an input cannot be evaluated, or if OpenTofu fails; see lifecycle.Manager.Destroy for the others.
+// an Instance and an input cannot be evaluated again, or if OpenTofu fails; see lifecycle.Manager.Destroy for the
+// others.
 func (b *Binder) deleteStored(
 	ctx context.Context, r *Request, space *workspace.Workspace, installation opentofu.Installation,
 ) error {
@@ -189,10 +192,10 @@ func (b *Binder) DeleteStored(ctx context.Context, id string, allowed ...lifecyc
 }
 
 // DeleteStoredWith deletes a binding for an operator. id is the binding id, or the name of the binding's workspace if
-// that contains a hash instead of the id. The function describe returns the request of the deletion for the record of
-// the binding; its Instance, Service, Plan, Environment, Defaults, Supplied and MustEvaluate determine the inputs as
-// for Delete, and the rest of it is not used. The allowed conditions restrict the call; without any, every condition is
-// allowed.
+// that contains a hash instead of the id. The function describe returns, for the record of the binding, the request
+// of the deletion, which must not be nil, or an error. The Instance, Service, Plan, Environment, Defaults, Supplied
+// and MustEvaluate of the request determine the inputs as for Delete, and the rest of it is not used. The allowed
+// conditions restrict the call; without any, every condition is allowed.
 //
 // If another run changes the state meanwhile, the deletion is attempted again, up to deleteAttempts times in all. Each
 // attempt calls describe, has the budget of the Manager, and is audited if the Manager has an Audit. An error of
@@ -368,10 +371,11 @@ func (r *Request) definitionScope(details map[string]any) *vars.Scope {
 }
 
 // Reevaluate evaluates the ephemeral inputs of a stored binding again, because their values are never stored. It
-// returns their values and the errors of those that have none, both by the name of the input; failed is nil if there
-// are none. record is the record of the binding and is not changed. r is the request of its deletion, as for
-// DeleteStoredWith. If the request has an Instance, the inputs that depend on it are evaluated as well, because
-// ephemeral ones may be computed from them; unless the request has MustEvaluate, their errors are only logged.
+// returns their values and the errors of those that have none, both by the name of the input. values is an empty map
+// if no input has a value, and failed is nil if all have one. record is the record of the binding and is not changed.
+// r is the request of its deletion, as for DeleteStoredWith. If the request has an Instance, the inputs that depend
+// on it are evaluated as well, because ephemeral ones may be computed from them; unless the request has MustEvaluate,
+// their errors are only logged.
 //
 // If the request has MustEvaluate and an Instance, and an input that depends on the instance or the recorded expression
 // of an ephemeral input cannot be evaluated, values is nil and failed contains only that error, under the name "".

@@ -130,10 +130,11 @@ func (d *definition) bindKeys(action *Action) fields {
 // inlineName is the file name of the text of the key `template`.
 const inlineName = "template.tf"
 
-// readTemplates adds the OpenTofu files of a section to Templates and TemplateSources of action, which must not be nil
-// maps. mapping contains the nodes of the section. The key template contains the text of the file template.tf, and
-// template_ref the path of that file in the pak; template_ref takes precedence. The keys templates and template_refs
-// are mappings from NAME to a text or a path, and each entry becomes the file NAME.tf.
+// readTemplates adds the texts of the OpenTofu files of a section to Templates of action, and the texts with their
+// positions to TemplateSources; neither map may be nil. mapping contains the nodes of the section. The key template
+// contains the text of the file template.tf, and template_ref the path of that file in the pak; template_ref takes
+// precedence. The keys templates and template_refs are mappings from NAME to a text or a path, and each entry becomes
+// the file NAME.tf.
 //
 // If several keys contain a file of the same name, template_refs takes precedence over templates, and templates over
 // the other two. Empty texts, empty paths, null, lists and mappings are ignored as values, except in templates, where

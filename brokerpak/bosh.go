@@ -223,9 +223,10 @@ const minSecretLength, maxSecretLength = 8, 4096
 // secret is only a reference ${NAME}.
 //
 // Decoding adds errors to the diagnostics of d for a secret that is not a mapping, has an unknown key, a value of the
-// wrong type or an invalid expression, lacks a name, has not exactly one of length and value, or violates the rules of
-// checkSecret on the name, the length and keepers. Such a secret is stored all the same, without the values that are
-// not valid. Null is an empty list; any other value that is not a list is reported as an error.
+// wrong type or an invalid expression, lacks a name, has not exactly one of length and value, or violates the rules
+// of checkSecret on the name, the length and keepers. Such a secret is stored all the same, without the values of a
+// wrong type and the invalid expressions, but with a name, a length or keepers that checkSecret rejects. Null is an
+// empty list; any other value that is not a list is reported as an error.
 func (d *definition) secrets(target *[]Secret) field {
 	keys := func(secret *Secret) fields {
 		return d.keys("", secret, map[string]field{
@@ -400,13 +401,12 @@ func (d *definition) constraints(label string, target *[]Constraint) field {
 
 // checks returns the field of a list of checks, which are rules for requests; decoding appends them to target in the
 // order of the file. The parameter label is the path of the list in error messages, such as "bind.requires". A check
-// whose audience is missing, null, empty or not a scalar gets the audience Operator; the last of these is also reported
-// as an error.
+// whose audience is missing, null, empty or not a scalar gets the audience Operator.
 //
-// Decoding adds errors to the diagnostics of d for an unknown audience, for unknown keys, and for a condition or
-// message that is the empty text; such a check is stored all the same. A check whose condition or message is missing or
-// is not a valid expression, and an entry that is not a mapping, are reported as errors and are not stored. Null is an
-// empty list; any other value that is not a list is reported as an error.
+// Decoding adds errors to the diagnostics of d for an audience that is unknown or not a scalar, for unknown keys, and
+// for a condition or message that is the empty text; such a check is stored all the same. A check whose condition or
+// message is missing, null or not a valid expression, and an entry that is not a mapping, are reported as errors and
+// are not stored. Null is an empty list; any other value that is not a list is reported as an error.
 func (d *definition) checks(label string, target *[]Check) field {
 	keys := func(check *Check) fields {
 		return d.keys("", check, map[string]field{

@@ -58,11 +58,13 @@ func (d Document) CheckYAML() *diag.List {
 // keys are resolved. diags contains the errors, with their positions in the file of the pak; it is never nil, and is
 // empty if there are none.
 //
-// The root is nil if the text is not exactly one valid YAML document, or if it is nested too deeply (200 levels) or has
-// too many nodes (200,000) after aliases are resolved. It is returned in spite of other errors. Plain scalars that YAML
-// readers interpret differently, such as yes or 012, or that JSON cannot represent, such as .inf, stay in the tree. Of
-// a repeated key, the first value stays in the tree. Keys that are not scalars, merged values that are not mappings and
-// merged keys that are not strings are left out of it.
+// The root is nil if the text is not exactly one valid YAML document, or if it is nested too deeply (200 levels) or
+// has too many nodes (200,000) after aliases are resolved. The other errors do not prevent a root:
+//   - A plain scalar that YAML readers interpret differently, such as yes or 012, or that JSON cannot represent, such
+//     as .inf, stays in the tree.
+//   - Of a repeated key, the first value stays in the tree.
+//   - A key that is not a scalar, a merged value that is not a mapping and a merged key that is not a string are left
+//     out of the tree.
 func (d Document) Tree() (root *yaml.Node, diags *diag.List) {
 	diags = &diag.List{}
 	report := func(line, column int, rule, message string) {

@@ -359,11 +359,11 @@ func (d *definition) importInputs(target *[]Variable) field {
 }
 
 // importMappings returns the field of a list whose entries name an attribute of a resource (tf_variable) and the
-// expression that replaces its value (parameter_name); decoding appends them to target in the order of the file. The
-// parameter label is the key of the list, such as "import_parameter_mappings". No key of an entry is required, and an
-// unknown key is a warning. A value that is a list or mapping is reported as an error in the diagnostics of d, and its
-// field stays "". An entry that is not a mapping is reported as an error and stored as an empty one. Null is an empty
-// list; any other value that is not a list is reported as an error.
+// expression that replaces its value (parameter_name); decoding appends them to target, with their positions, in the
+// order of the file. The parameter label is the key of the list, such as "import_parameter_mappings". No key of an
+// entry is required, and an unknown key is a warning. A value that is a list or mapping is reported as an error in
+// the diagnostics of d, and its field stays "". An entry that is not a mapping is reported as an error and stored
+// with a position only. Null is an empty list; any other value that is not a list is reported as an error.
 func (d *definition) importMappings(label string, target *[]hclfile.Mapping) field {
 	keys := func(mapping *hclfile.Mapping) fields {
 		return fields{

@@ -76,10 +76,10 @@ func (p *Pak) Lock() (*Lock, error) {
 }
 
 // ParseLock parses the text of a lock. The parameter file is the name of the file in error messages; the file is not
-// read. ParseLock returns nil and a diag.Errors with all defects if the text is empty, is not valid YAML or not a
-// mapping, contains unknown or repeated keys or values of the wrong type, lacks a required key, has another
-// lock_version than 1, a digest that is not 64 hexadecimal digits in lower case or a path that is not below bin or src,
-// or lists a path twice. Text after the first YAML document is ignored.
+// read. ParseLock returns nil and a diag.Errors with all defects if the text is empty, is too large (see
+// parseDocument), is not valid YAML or not a mapping, contains unknown or repeated keys or values of the wrong type,
+// lacks a required key, has another lock_version than 1, a digest that is not 64 hexadecimal digits in lower case or
+// a path that is not below bin or src, or lists a path twice. Text after the first YAML document is ignored.
 func ParseLock(file, text string) (*Lock, error) {
 	diags := &diag.List{}
 	lock := &Lock{}
@@ -138,7 +138,7 @@ func checkLockedPath(entry mappingNode, name string) {
 	}
 }
 
-// checkLock adds errors to the diagnostics of the lock's document if the lock_version is not 1, and for each path in
+// checkLock adds errors to the diagnostics of decoded.document if the lock_version is not 1, and for each path in
 // lock.Files that an earlier entry already has. decoded contains the nodes of the lock, for the positions. A missing
 // version and empty paths are ignored, because decoding has already reported them.
 func checkLock(lock *Lock, decoded mappingNode) {

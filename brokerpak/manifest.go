@@ -38,8 +38,8 @@ func (b Binary) Kind() BinaryKind {
 // decode even then. The parameter file is the name of the file in error messages; the file is not read. Errors are
 // invalid YAML, repeated keys, unknown keys, because other brokers reject them, missing required keys, values of the
 // wrong type or form, such as an unknown platform, a packversion other than 1, and violations of the rules of
-// checkBinaries and checkUpgradePath. Text after the first YAML document is a warning. If the text is empty, not valid
-// YAML or not a mapping, that is an error, and the result is the zero Manifest.
+// checkBinaries and checkUpgradePath. Text after the first YAML document is a warning. If the text is empty, too
+// large (see parseDocument), not valid YAML or not a mapping, that is an error, and the result is the zero Manifest.
 func parseManifest(file, text string, diags *diag.List) Manifest {
 	var manifest Manifest
 	doc, root := parseDocument(file, text, diags)
@@ -268,12 +268,13 @@ func checkDefaultTofu(tofus, defaults []Binary, diags *diag.List) {
 	}
 }
 
-// checkUpgradePath checks the steps of terraform_upgrade_path, whose Name is a version of OpenTofu, against the entries
-// of terraform_binaries. It adds an error to diags for each step:
-//   - that is not a version;
-//   - that is not higher than the previous step that is a version;
-//   - for which no OpenTofu of the pak has exactly this text as its version;
-//   - that is the last one, if its OpenTofu is not marked as the default, even if it is the only OpenTofu.
+// checkUpgradePath checks the steps of terraform_upgrade_path, whose Name is a version of OpenTofu, against the
+// entries of terraform_binaries. It adds an error to diags for each step that is not a version. For any other step,
+// it adds an error if the step is not higher than the previous step that is a version, and another error in each of
+// these cases:
+//   - no OpenTofu of the pak has exactly this text as its version;
+//   - the pak has that OpenTofu, the step is the last one, and the OpenTofu is not marked as the default, even if it
+//     is the only one.
 //
 // Steps without a version are skipped, because decoding has already reported them. If the last step has no valid
 // version, no step is compared with the default. An empty path is allowed.

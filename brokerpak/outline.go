@@ -52,12 +52,12 @@ func outlineOf(owner map[string]any) InstanceGroup {
 	return InstanceGroup{Name: name(owner), Lifecycle: value.Text(owner["lifecycle"]), Jobs: jobs}
 }
 
-// InstanceGroups returns outlines of the instance groups of the manifest template, in its order, followed by those that
-// ops files add and the template does not have, each once, as the first of the ops files adds it. Ops files that are
-// applied to the completed manifest do not count, because plans do not contain their groups. Conditions of ops files
-// are not evaluated: the field If of an added group is the condition of the first ops file that adds it, or nil if any
-// ops file that adds it has no condition. The field If of a group of the template is nil. Optional and Sized are set
-// for all groups.
+// InstanceGroups returns outlines of the instance groups of the manifest template, in its order, followed by those
+// that ops files add and the template does not have, each once, as the first of the ops files adds it. Ops files that
+// are applied to the completed manifest do not count, because plans do not contain their groups. Conditions of ops
+// files are not evaluated: the field If of an added group is the condition of the first ops file that adds it, or nil
+// if any ops file that adds it has no condition. The field If of a group of the template is nil. Optional and Sized
+// have their values, true or false, for all groups; see InstanceGroup.
 //
 // InstanceGroups returns nil if there are no groups. A template that is not a YAML mapping, and an ops file that is not
 // a YAML list, count as having none.
@@ -144,11 +144,11 @@ func (b *Bosh) JobNames() []string {
 	return names
 }
 
-// addedJobs returns the names of the jobs that the operations of an ops file add or replace, alone or with an instance
-// group or an addon, in the order of the file and with repetitions. The parameter text is the content of the ops file.
-// The name of a job that a group or addon contains may be ""; a job without a name that is added alone is left out.
-// Operations that change only a part of a job, such as its name, do not count, nor do those whose path contains
-// /properties. addedJobs returns nil if there are none or if the text is not a YAML list.
+// addedJobs returns the names of the jobs that the operations of an ops file add or replace, in the order of the file
+// and with repetitions: single jobs, lists of jobs, and the jobs of instance groups and addons. The parameter text is
+// the content of the ops file. The name of a job that a group or addon contains may be ""; any other job without a
+// name is left out. Operations that change only a part of a job, such as its name, do not count, nor do those whose
+// path contains /properties. addedJobs returns nil if there are none or if the text is not a YAML list.
 func addedJobs(text string) (names []string) {
 	var operations []any
 	if err := yaml.Unmarshal([]byte(text), &operations); err != nil {

@@ -65,11 +65,12 @@ func checkSecretName(action *Action, secret Secret, diags *diag.List) {
 	}
 }
 
-// checkSecretParts adds an error to diags for each reference to uaa_client.client_secret, the secret of the instance's
-// UAA client, in the value of a secret, unless the value is exactly ${uaa_client.client_secret}. The record in the
-// manifest contains the variables that are needed to compute such a value again, so the client secret would be stored
-// there in clear text. A reference to the whole map uaa_client within a longer value, or to a computed key of it, is
-// also an error. A secret without a value is ignored, and so is one whose value is a single variable, as in ${NAME}.
+// checkSecretParts adds an error to diags for each reference to uaa_client.client_secret, the secret of the
+// instance's UAA client, in the value of a secret, unless the value is exactly ${uaa_client.client_secret}. The
+// record in the manifest contains the variables that are needed to compute such a value again, so the client secret
+// would be stored there in clear text. The references uaa_client["client_secret"] and uaa_client[...] with a computed
+// key are errors even if they are the whole value; the whole map uaa_client is an error only within a longer value. A
+// secret without a value is ignored, and so is one whose value is a single variable, as in ${NAME}.
 func checkSecretParts(secret Secret, diags *diag.List) {
 	const clientSecret = UAAClient + "client_secret"
 	if secret.Value == nil || secret.Input != "" {

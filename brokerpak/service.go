@@ -29,12 +29,13 @@ type definition struct {
 	pak *Pak
 }
 
-// parseService parses and checks the text of a service definition and adds all errors and warnings to diags; it returns
-// what it could decode even then. name is the path of the definition in the pak, from which the files that it refers
-// to, such as OpenTofu files, are read. Errors are invalid YAML, values of the wrong type or form, missing required
-// keys, a version other than 1, files that cannot be read, faults of a bind with a command (see generateTemplate), and
-// violations of the rules of checkService and checkBosh; unknown keys are warnings, except in provision.bosh and in the
-// lists errors and requires, where they are errors.
+// parseService parses and checks the text of a service definition and adds all errors and warnings to diags; it
+// returns what it could decode even then. name is the path of the definition in the pak. The files to which the
+// definition refers, such as OpenTofu files, are read from the pak, with paths relative to its root. Errors are
+// invalid YAML, values of the wrong type or form, missing required keys, a version other than 1, files that cannot be
+// read, faults of a bind with a command (see generateTemplate), and violations of the rules of checkService and
+// checkBosh; unknown keys are warnings, except in provision.bosh and in the lists errors and requires, where they are
+// errors.
 //
 // Rules that concern several services are not checked. The result is never nil. If the text is empty, not valid YAML,
 // too large (see parseDocument) or not a mapping, it has only File and Pos. The Manifest of pak must be set, because
@@ -60,10 +61,10 @@ func parseService(pak *Pak, name, text string, diags *diag.List) *Service {
 }
 
 // checkService adds errors to the diagnostics of d for values of a decoded service that have an invalid form: a name
-// with other characters than letters, digits, periods and hyphens, an id that is not a UUID, and an image_url,
-// documentation_url or support_url that is not a URL with a scheme. An image_url may also be file://PATH. mapping
-// contains the nodes of the definition, for the positions. Missing and empty values are ignored, because decoding has
-// already reported them.
+// with other characters than ASCII letters, digits, periods and hyphens, an id that is not a UUID, and an image_url,
+// documentation_url or support_url that is not a URL with a scheme. Any scheme is valid, also file, and an image_url
+// that begins with file:// is not checked further, because it contains a path. mapping contains the nodes of the
+// definition, for the positions. Missing and empty values are ignored, because decoding has already reported them.
 func (d *definition) checkService(mapping mappingNode, service *Service) {
 	if mapping.nonEmpty("name") && !serviceName.MatchString(service.Name) {
 		d.failf(mapping.posOf("name"), "name", "name %q may only contain letters, digits, periods and hyphens",

@@ -73,8 +73,8 @@ func alternative(f field) field {
 }
 
 // withSchema returns a copy of the field in whose JSON Schema the given keywords replace those of the same names;
-// keywords may be nil and is not changed. If f is already required, "null" is removed from the list in the keyword
-// type. Decoding does not change.
+// keywords may be nil and is not changed. If f is marked as required, "null" is then removed from the list in the
+// keyword type; if f is marked later, the function required removes it. Decoding does not change.
 func (f field) withSchema(keywords schema) field {
 	create, required := f.newSchema, f.required
 	f.newSchema = func() schema {
@@ -138,10 +138,11 @@ func (d *document) keys(section string, target any, overrides map[string]field) 
 	return rows
 }
 
-// fieldFor returns the field for a key whose value is decoded according to the Go type of target. The target must be a
+// fieldFor returns the field for a key whose value is decoded according to the Go type of target, which must be a
 // pointer to a string, bool, int, []string, map[string]string, map[string]any, *expr.Template or
-// map[string]*expr.Template; for any other type, decoding a mapping panics. The label names the value in error
-// messages.
+// map[string]*expr.Template. For any other type, the decoding function of the field panics if the value of the key is
+// a mapping. Decoding adds an error to the diagnostics of d for a value of the wrong type, but not for null. The
+// label names the value in error messages.
 func (d *document) fieldFor(label string, target any) field {
 	switch target := target.(type) {
 	case *string:

@@ -113,11 +113,14 @@ func (v Variable) Example() (example any, ok bool) {
 	return nil, false
 }
 
-// ConstantDefault returns the default of the variable if it is the same for every request. A string without expressions
-// ${...}, or that consists of a single one with a constant string, is evaluated, which replaces $$ by a dollar sign,
-// and cast to Type. Any default that is not a string, and a string that is not a valid expression, is returned as it is
-// written. ConstantDefault returns nil, without an error, for any other string, and if the variable has no default. It
-// returns nil and an error if the string cannot be evaluated or cast to the type.
+// ConstantDefault returns the default of the variable if it is the same for every request. A default that is not a
+// string is returned as it is written, and so is a string whose expressions ${...} cannot be parsed. A string without
+// expressions, or that consists of a single one with a constant string, is returned with $$ replaced by a dollar sign
+// and cast to Type. ConstantDefault returns nil and an error if such a string cannot be cast, for example "x" to the
+// type integer.
+//
+// The result is nil, without an error, for any other string, because its value may depend on the request, and if the
+// variable has no default.
 func (v Variable) ConstantDefault() (any, error) {
 	if v.DefaultExpr == nil {
 		return v.Default, nil

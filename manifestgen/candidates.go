@@ -41,12 +41,15 @@ type candidate struct {
 // The candidate that it returns with an error must not be used.
 type candidateFunc func(secret brokerpak.Secret, before record.Secret) (candidate, error)
 
-// definedCandidates returns the candidateFunc for secrets of the definition, and for secret inputs of a template that
-// an errand applies. A secret without an expression gets the candidate for a generated password (see
-// generatedCandidate). A secret with an expression keeps its earlier value if keepsSuppliedValue reports true and this
-// request does not set the secret's input as a parameter; otherwise it gets the value of its expression (see
-// suppliedCandidate). r contains the resolved variables. generated is the set of inputs whose values are generated; it
-// may be nil. definedCandidates itself never fails. The function that it returns passes on the errors of expressions
+// definedCandidates returns the candidateFunc for secrets of the definition, and for secret inputs of a template
+// that an errand applies. A secret without an expression gets the candidate for a generated password (see
+// generatedCandidate). A secret with an expression gets the value of its expression (see suppliedCandidate). It
+// keeps its earlier value instead if this request does not set the secret's input as a parameter and one of two
+// conditions holds: the input is in generated and the secret has an earlier value, or the input is a secret
+// parameter of an earlier request whose value only CredHub knows. See keepsSuppliedValue.
+//
+// r contains the resolved variables. generated is the set of inputs whose values are generated; a nil map is an
+// empty set. definedCandidates itself never fails. The function that it returns passes on the errors of expressions
 // that cannot be evaluated.
 func definedCandidates(r *resolution, generated map[string]bool) candidateFunc {
 	return func(secret brokerpak.Secret, before record.Secret) (candidate, error) {

@@ -21,7 +21,8 @@ func (in *inputs) isEphemeral(name string) bool { return slices.Contains(in.ephe
 // checkEphemeral returns the first reason why a later request could not generate the same manifest without the stored
 // values of ephemeral inputs, as an error with a position in the definition, or nil. The reasons are:
 //
-//   - An ephemeral variable of the provision template is computed from a user input that is not itself such a variable.
+//   - An ephemeral variable of the provision template is computed from a user input that is not itself a variable of
+//     the template.
 //   - The expression of an ephemeral computed input reads the UAA client, whose secret the broker sends only once.
 //   - The manifest, or an expression other than that of an ephemeral input, reads an ephemeral input that is a user
 //     input or whose expression generates the value (see checkReaders).

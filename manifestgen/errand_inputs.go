@@ -60,12 +60,14 @@ func findErrandInputs(r *resolution) (errandInputs, error) {
 	return result, nil
 }
 
-// addDependencies adds to e all names that template refers to, the expression of an input that the errand evaluates. A
-// dotted name is added with all its prefixes: "a.b.c" adds "a.b" and "a" as well. For names of published constants,
-// such as request.instance_id, it adds their values. r contains the resolved variables. addDependencies returns an
-// error with a position if the errand cannot evaluate the expression: because it calls a function about the plan or the
-// releases, which only the broker's request describes, or because it reads uaa_client or plan.properties, or an entry
-// of them, which may contain secrets. e may then be partly extended.
+// addDependencies adds to e all names that template refers to, the expression of an input that the errand evaluates.
+// A dotted name is added with all its prefixes: "a.b.c" adds "a.b" and "a" as well. For names of published
+// constants, such as request.instance_id, it adds their values. The maps of e must not be nil. r contains the
+// resolved variables.
+//
+// addDependencies returns an error with a position if the errand cannot evaluate the expression: because it calls a
+// function about the plan or the releases, which only the broker's request describes, or because it reads uaa_client
+// or plan.properties, or an entry of them, which may contain secrets. e may then be partly extended.
 func (e *errandInputs) addDependencies(r *resolution, template *expr.Template) error {
 	for _, call := range template.Calls() {
 		if _, needsRequest := functions(r.inputs)[call.Name]; needsRequest {

@@ -175,9 +175,10 @@ func (g *Generator) Variables(request Request) (*vars.Scope, error) {
 }
 
 // respond returns the response to the broker: the text of the manifest, the values of secrets that the broker must
-// store, the BOSH configs and the labels. rendered is the manifest without the record, which is not changed; remembered
-// is the record, which respond adds under record.Key. respond returns an error if the manifest cannot be written as
-// YAML or is invalid; see validateManifest. A manifest whose text equals the deployed one is not validated again.
+// store, the BOSH configs and the labels. rendered is the manifest without the record, which is not changed;
+// remembered is the record, which respond adds under record.Key. respond returns nil and an error if the manifest
+// cannot be written as YAML or is invalid; see validateManifest. A manifest whose text equals the deployed one is
+// not validated again.
 func respond(
 	d *decisions, rendered *manifest, remembered record.InstanceRecord,
 ) (*serviceadapter.MarshalledGenerateManifest, error) {

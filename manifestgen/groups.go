@@ -65,9 +65,10 @@ func instanceGroups(d *decisions, template any, alias string) ([]any, error) {
 // checkGroups returns a *fault.UserError for the first instance group that the plan has and the service does not, or
 // that the service requires and the plan lacks. It returns nil if there is none. serviceGroups are the names of the
 // groups in the manifest template and of the group for errands. The plan need not have a group that the definition
-// lists as optional. The service need not have an optional group, nor one that only the definition adds to the plan. An
-// unknown group that the deployed instance's plan had as well only causes a logged warning, because an error would
-// block every update of that instance.
+// lists as optional. The service need not have an optional group, nor one that only the definition adds to the plan.
+//
+// A group of the plan that the service does not have only causes a logged warning if an instance is deployed and the
+// previous plan in the request has the group as well, because an error would block every update of that instance.
 func checkGroups(d *decisions, serviceGroups []string) error {
 	groupName := func(group serviceadapter.InstanceGroup) string { return group.Name }
 	planned := value.Convert(d.plan.InstanceGroups, groupName)
@@ -103,10 +104,10 @@ func checkGroups(d *decisions, serviceGroups []string) error {
 // extensions are kept. vm_resources and, if the plan has a disk, persistent_disk are removed. A missing stemcell
 // becomes alias, and missing jobs become an empty list.
 //
-// If the group has several networks, fillGroup marks the first as the default for dns and for gateway, unless the
-// template marks one of them. It does not if previous, the deployed instance, has the group with the same networks and
-// without marks (see defaultsLeftToBosh). This may parse the deployed manifest; if it cannot be parsed, the group
-// counts as not deployed.
+// If the group has several networks, fillGroup marks the first as the default for dns, unless the template marks one
+// of them as the default for dns, and likewise for gateway. It adds no marks if previous, the deployed instance, has
+// the group with the same networks and without marks (see defaultsLeftToBosh). fillGroup may parse the deployed
+// manifest; if the manifest cannot be parsed, the group counts as not deployed.
 func fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias string, previous *deployedInstance) {
 	entry["instances"] = int64(group.Instances)
 	entry["vm_type"] = group.VMType

@@ -92,10 +92,11 @@ func opsError(pos diag.Pos, format string, args ...any) error {
 // not change the argument otherwise. Only the variables in the ops files are replaced, because text of the completed
 // manifest may look like a variable.
 //
-// It returns a diag.Errors if an ops file is invalid, a variable in it cannot be replaced or an operation cannot be
-// applied, and a *fault.UserError if a value from the request would form a reference in an ops file. An ops file that
-// the library cannot interpolate or that cannot be encoded, and a manifest that is no longer a mapping, are other
-// errors. The result with an error must not be used.
+// It returns a diag.Errors if an operation is invalid or cannot be applied, if the YAML of an ops file is ambiguous
+// or not a list of operations, or if a variable in it cannot be replaced. It returns a *fault.UserError if a value
+// from the request would form a reference in an ops file. An ops file that is not valid YAML, that the library
+// cannot interpolate or that cannot be encoded, and a manifest that is no longer a mapping, are other errors. The
+// result with an error must not be used.
 func applyCompleted(
 	files []brokerpak.Document, variables variables, result *renderedDocument,
 ) (*renderedDocument, error) {

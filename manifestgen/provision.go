@@ -27,8 +27,9 @@ import (
 // as imported ones; see resolve.
 //
 // If checkBeforeApply rejects the request, applyTemplate returns its error and does not call Provision. Otherwise it
-// returns the error of Provision unchanged. If a sensitive output cannot become a secret, it returns another error, and
-// the resources of the template remain. The decisions are nil if there is an error.
+// returns the error of Provision unchanged. If decide fails the second time, Provision fails with its error. If a
+// sensitive output cannot become a secret, applyTemplate returns another error, and the resources of the template
+// remain. The decisions are nil if there is an error.
 func applyTemplate(ctx context.Context, d *decisions) (*decisions, error) {
 	if err := checkBeforeApply(d); err != nil {
 		return nil, err

@@ -75,8 +75,9 @@ const planProperties = "plan.properties"
 
 // functions returns the functions that provision expressions may call in addition to the standard library, by name:
 // those about the broker's plan, such as plan.instance_count, and release.version, which returns the version of a
-// release of the deployment. release.version fails for a release that the deployment does not have; the other functions
-// never fail.
+// release of the deployment. release.version fails for a release that the deployment does not have; the other
+// functions never fail, and those about an instance group return 0, false, "" or an empty list for a group that the
+// plan does not have.
 func functions(in *inputs) map[string]expr.Function {
 	return instance.ProvisionFunctions(&in.BrokerPlan, in.Plan.Properties, releaseVersions(in.Deployment.Releases))
 }

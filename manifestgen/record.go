@@ -42,11 +42,11 @@ func newRecord(d *decisions, used []string) (record.InstanceRecord, error) {
 }
 
 // provisionedResults returns the results of the provision action for the record: the result of the template, which is
-// nil if generate-manifest applies none, the versions that an errand must use, if an errand applies the template, and
-// the values of the definition's outputs and of its dashboard URL. Expressions of outputs or of the URL that a later
-// call must evaluate (see deferred) are not evaluated; instead, the results contain the variables that they use. If the
-// evaluation of an expression fails, provisionedResults returns an error that wraps that of vars.Scope.Eval; the
-// results are then incomplete.
+// nil if generate-manifest applies none, the versions of the pak, the template and OpenTofu that an errand must use,
+// if an errand applies the template, and the values of the definition's outputs and of its dashboard URL. Expressions
+// of outputs or of the URL that a later call must evaluate (see deferred) are not evaluated; instead, the results
+// contain the variables that they use. If the evaluation of an expression fails, provisionedResults returns an error
+// that wraps that of vars.Scope.Eval; the results are then incomplete.
 func provisionedResults(d *decisions) (record.Provisioned, error) {
 	results := record.Provisioned{
 		Outputs: map[string]any{}, Variables: map[string]any{}, Template: d.template,

@@ -27,12 +27,15 @@ type manifest struct {
 }
 
 // render performs the third stage of Generator.Generate: it returns the manifest with the references to sensitive
-// outputs and the properties of errands, the BOSH configs and the labels. It may log warnings; see instanceGroups. It
-// returns nil and an error if an expression or a condition cannot be evaluated, if an ops file cannot be applied or a
-// variable cannot be replaced, if a manifest cannot contain a value, if BOSH cannot or must not resolve a reference, if
-// the template does not fit the deployment or the plan, or if a BOSH config is needed and the broker rejects them.
-// Causes in the user's parameters, faults in the plan's groups or in the releases of jobs, a lost secret that the user
-// must supply again, and the rejected configs are *fault.UserErrors; see complete, checkReferences and renderConfigs.
+// outputs and the properties of errands, the BOSH configs and the labels. It may log warnings; see instanceGroups.
+//
+// render returns nil and an error if an expression or a condition cannot be evaluated, if an ops file cannot be
+// applied or a variable cannot be replaced, if a manifest cannot contain a value, if BOSH cannot or must not resolve
+// a reference, if the template, the deployment or the plan is not valid or they do not fit together, or if a BOSH
+// config is needed and the broker rejects them. Causes in the user's parameters, outputs of the provision template
+// that a manifest cannot contain, faults in the plan's groups or in the releases of jobs, a lost secret that the user
+// must supply again, and the rejected configs are *fault.UserErrors; see templateVariables, complete, checkReferences
+// and renderConfigs.
 func render(d *decisions) (*manifest, error) {
 	variables, err := templateVariables(d)
 	if err != nil {
@@ -93,11 +96,12 @@ func renderManifest(d *decisions, variables variables) (map[string]any, error) {
 // renderConfigs returns the BOSH configs whose condition is true or missing, as YAML by type, such as "cloud" or
 // "runtime". It returns nil if there are none. variables are those of the manifest template.
 //
-// renderConfigs returns nil and a *fault.UserError if configs apply and the operator has set that the broker rejects
-// BOSH configs, unless the broker checks for pending changes, and if a value from the request would form a reference.
-// If a condition cannot be evaluated, the error wraps that of vars.Scope.Holds. It is another error if a config is not
-// valid YAML or not a mapping, if a variable cannot be replaced, or if a config contains a reference that BOSH cannot
-// or must not resolve; see checkReferences.
+// If there are configs and the operator has set that the broker rejects BOSH configs, renderConfigs returns nil and a
+// *fault.UserError; only while the broker checks for pending changes, it returns the configs nevertheless. It also
+// returns nil and a *fault.UserError if a value from the request would form a reference. If a condition cannot be
+// evaluated, the error wraps that of vars.Scope.Holds. It is another error if a config is not valid YAML or not a
+// mapping, if a variable cannot be replaced, or if a config contains a reference that BOSH cannot or must not
+// resolve; see checkReferences.
 func renderConfigs(d *decisions, variables variables) (map[string]string, error) {
 	configs := map[string]string{}
 	for _, kind := range value.Keys(d.bosh.Configs) {

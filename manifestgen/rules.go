@@ -16,9 +16,10 @@ import (
 
 // checkVersions checks the versions of releases, jobs and stemcells in the deployment against requires, the rules of
 // the definition. The version of a job is that of the release that provides it; a stemcell is identified by its
-// operating system. Of several releases with one name, or stemcells with one operating system, the last counts. Where
-// the rules forbid downgrades, checkVersions also checks releases against the versions in the manifest of previous, the
-// deployed instance. previous must not be nil; on create it has no manifest, and downgrades are not checked.
+// operating system. A constraint on a release or stemcell that the deployment has several times applies to the last
+// one. Where the rules forbid downgrades, checkVersions also checks releases against the versions in the manifest of
+// previous, the deployed instance. previous must not be nil; on create it has no manifest, and downgrades are not
+// checked.
 //
 // checkVersions returns all violations, joined, as *fault.UserErrors for the operator, and nil if there are none. A
 // required release or stemcell that the deployment lacks, and a required job that no release or several releases

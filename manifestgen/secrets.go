@@ -96,12 +96,15 @@ func (d secretDecisions) recordEntries(used []string) map[string]record.Secret {
 	return entries
 }
 
-// decideSecrets decides how the manifest gets the values of the secrets, and returns the decisions by the names of the
-// secrets; see decideSecret. It calls propose for the candidate of each secret, but not for a secret that stays as it
-// is during the broker's check for pending changes. decideSecrets returns nil and the first error: that of propose, an
-// entry in another adapter's manifest that cannot be carried over, or a literal value that BOSH would take for a
-// reference. Otherwise the result is never nil. Unless the broker checks for pending changes, it logs a warning for
-// each secret that stays in CredHub although the broker stores no secrets any longer; see keepStored.
+// decideSecrets decides how the manifest gets the values of the secrets, and returns the decisions by the names of
+// the secrets; see decideSecret. It calls propose for the candidate of each secret, but not for a secret that stays
+// as it is during the broker's check for pending changes. Unless the broker checks for pending changes, decideSecrets
+// logs a warning for each secret that stays in CredHub although the broker stores no secrets any longer; see
+// keepStored.
+//
+// decideSecrets returns nil and the first error: that of propose, an entry in another adapter's manifest that cannot
+// be carried over, or a literal value that BOSH would take for a reference, which is a *fault.UserError if the value
+// is a parameter of this request. Otherwise the result is never nil.
 func decideSecrets(in *inputs, secrets []brokerpak.Secret, propose candidateFunc) (secretDecisions, error) {
 	decided := secretDecisions{}
 	if len(secrets) == 0 {
@@ -123,19 +126,22 @@ func decideSecrets(in *inputs, secrets []brokerpak.Secret, propose candidateFunc
 }
 
 // decideSecret decides how the manifest gets the value of one secret. unchanged is the decision to keep the value of
-// the deployed instance: it has the secret's entry in the record and, if the deployed manifest has one, its reference.
-// propose returns the candidate; it is called unless the first case applies. There are five cases:
+// the deployed instance: it has the secret's entry in the record and, if the deployed manifest has one, its
+// reference. propose returns the candidate; it is called unless the first case applies. There are five cases:
 //
 //   - While the broker checks for pending changes, a secret that has a reference or a recorded value keeps it.
 //   - An available candidate becomes the value; see withValue.
-//   - Without an available candidate, the secret keeps the stored value; see keepStored, which may log a warning.
-//   - If no value is stored either, a secret without an expression gets a new random password.
-//   - A secret with an expression, whose value must have been supplied earlier, gets a decision with a lostErr.
+//   - Without an available candidate, a secret that has a reference keeps the value that CredHub stores under it; see
+//     keepStored, which may log a warning.
+//   - With neither a candidate nor a reference, a secret without an expression gets a new random password.
+//   - Otherwise the value must have been supplied earlier, and the decision has a lostErr.
 //
-// In all cases but the first, the entry for the new record gets the digest of the keepers from the candidate.
+// In the last four cases, a recorded value is kept only if propose returns it as the candidate, and the entry for the
+// new record gets the digest of the keepers from the candidate.
 //
-// decideSecret returns an error if propose does, or if the manifest would contain a literal value that BOSH takes for a
-// reference. The decision that is returned with an error must not be used.
+// decideSecret returns an error if propose does, or if the manifest would contain a literal value that BOSH takes for
+// a reference; the latter is a *fault.UserError if the value is a parameter of this request. The decision that is
+// returned with an error must not be used.
 func decideSecret(
 	in *inputs, secret brokerpak.Secret, unchanged secretDecision, propose candidateFunc,
 ) (secretDecision, error) {

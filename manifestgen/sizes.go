@@ -14,12 +14,12 @@ import (
 	"service-adapter/internal/vars"
 )
 
-// sizedGroups returns the instance groups of the broker's plan with the sizes that the definition computes, followed by
-// groups that only the definition has (see addedGroup), in its order. scope contains the resolved variables. The
-// broker's plan is not changed. sizedGroups returns nil and an error if an expression fails or gives a value of another
-// type or a negative number. The error is or contains a *fault.UserError if an expression fails because of the user's
-// parameters, if a group would have more instances than the definition allows, or if the operator's plan lacks a group
-// that a required group is declared like.
+// sizedGroups returns the instance groups of the broker's plan with the sizes that the definition computes, followed
+// by groups that only the definition has (see addedGroup), in its order. scope contains the resolved variables. The
+// broker's plan is not changed. sizedGroups returns nil and an error if an expression fails, or if its result is
+// negative or cannot be converted to the type of the property (see resize). The error is or contains a
+// *fault.UserError if an expression fails because of the user's parameters, if a group would have more instances than
+// the definition allows, or if the operator's plan lacks a group that a required group is declared like.
 func sizedGroups(in *inputs, scope *vars.Scope) ([]serviceadapter.InstanceGroup, error) {
 	sized := &serviceadapter.Plan{InstanceGroups: slices.Clone(in.BrokerPlan.InstanceGroups)}
 	for i := range in.bosh.Groups {
@@ -42,11 +42,14 @@ func sizedGroups(in *inputs, scope *vars.Scope) ([]serviceadapter.InstanceGroup,
 }
 
 // addedGroup returns the instance group for rule, a group that the definition describes and the plan does not have,
-// before its size is computed. If the rule declares the group like another one, its model, the result is a copy of that
-// group of the plan with the new name, without migrated_from and lifecycle; otherwise it has only the name. addedGroup
-// returns nil and no error if the model is missing and the group is optional. It also returns nil if the rule does not
-// compute all mandatory properties, so that the plan must have the group; checkGroups reports that later. It returns
-// nil and a *fault.UserError for the operator if the model is missing and the group is required.
+// before its size is computed. If the rule declares the group like another one, its model, the result is a copy of
+// that group of the plan with the new name, without migrated_from and lifecycle. If the plan lacks the model,
+// addedGroup returns nil and no error for an optional group, and nil and a *fault.UserError for the operator for a
+// required one.
+//
+// If the rule has no model, the result has only the name. If such a rule does not compute all mandatory properties,
+// addedGroup returns nil and no error, because only the plan can add the group; checkGroups later reports a required
+// group that is missing.
 func addedGroup(in *inputs, rule *brokerpak.GroupSize) (*serviceadapter.InstanceGroup, error) {
 	var added serviceadapter.InstanceGroup
 	switch model := instance.FindGroup(&in.BrokerPlan, rule.Like); {

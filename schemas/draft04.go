@@ -48,13 +48,12 @@ func (t *translator) schema(node any) any {
 	}
 }
 
-// object returns a copy of a JSON Schema that is a map from keywords to values, rewritten as draft-04 (see translator),
-// for example with `enum` in place of `const`. The schemas within it are also rewritten, except those under keywords
-// that the translator does not know, which stay unchanged, and those under contains, if, then and else, which are
-// removed for validation and stay unchanged for publication. The parameter does not change, but the copy shares values
-// that need no change. The result is an empty map if node is nil or empty. If the schema, or a schema in it that is
-// rewritten, contains a $ref, object leaves the $ref out and sets t.err to errReference. See translator for the
-// keywords under which a $ref is not noticed.
+// object returns a copy of a JSON Schema that is a map from keywords to values, rewritten as draft-04, for example
+// with `enum` in place of `const`. The schemas within it are also rewritten, with the exceptions that translator
+// describes: keywords that are removed, and keywords under which schemas stay unchanged. The parameter does not
+// change, but the copy shares values that need no change. The result is an empty map if node is nil or empty. If the
+// schema, or a schema in it that is rewritten, contains a $ref, object leaves the $ref out and sets t.err to
+// errReference.
 func (t *translator) object(node map[string]any) map[string]any {
 	out := make(map[string]any, len(node))
 	for keyword, value := range node {

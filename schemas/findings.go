@@ -146,9 +146,9 @@ var phrases = map[string]string{ //nolint:gochecknoglobals // a constant table
 // detail matches a placeholder in phrases.
 var detail = regexp.MustCompile(`\{(\w+) ?(\w*)\}`)
 
-// phrase returns the text for an error of the library, such as "must be at least 3": the rest of a sentence that begins
-// with the name of the value. The text does not contain the rejected value, which may be a secret. It is "is not valid"
-// for a type of error that the table phrases does not contain. It is "" if the error only says that a schema below was
+// phrase returns the text for an error of the library, such as "must be at least 3": the rest of a sentence that
+// begins with the name of the value. The text does not contain the rejected value, which may be a secret. For a type
+// of error that has no specific text, it is "is not valid". It is "" if the error only says that a schema below was
 // violated, because the library reports those violations as well.
 func phrase(e gojsonschema.ResultError) string {
 	details := e.Details()

@@ -16,10 +16,10 @@ import (
 )
 
 // restrictions returns a new draft-04 schema of the values that an input may have. It consists of the constraints of
-// the input, in which the type and the enum of the input, if it has them, replace those of the constraints. If null is
-// true, the type and the enum also allow null. The translator t rewrites the constraints and determines whether the
-// schema is for validation or for publication. If the constraints contain a $ref, restrictions leaves it out and sets
-// t.err to errReference.
+// the input, in which the type and the enum of the input, if it has them, replace those of the constraints. If null
+// is true, the type and the enum also allow null; v.Nullable has no effect. The translator t rewrites the constraints
+// and determines whether the schema is for validation or for publication. If the constraints contain a $ref that the
+// translator notices, restrictions leaves it out and sets t.err to errReference.
 func restrictions(v brokerpak.Variable, null bool, t *translator) map[string]any {
 	constraints := v.Constraints
 	if len(v.Enum) > 0 {

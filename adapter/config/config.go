@@ -255,10 +255,13 @@ func (c *Config) publicSecrets(path string) string {
 		"remove this permission with chmod o-r", path, info.Mode().Perm())
 }
 
-// findConfig returns the path and content of the configuration file, or the constant environmentOnly and "" if there is
-// none. The path is as SERVICE_ADAPTER_CONFIG contains it, or else DefaultPath, or service-adapter.yml in the working
-// directory. getenv looks up the variable. findConfig returns an error if the file that the variable names does not
-// exist or cannot be read, and if one of the other two exists but cannot be read. The text is "" then.
+// findConfig returns the path and content of the configuration file: the file that SERVICE_ADAPTER_CONFIG names or,
+// if that variable is unset or empty, the first of DefaultPath and service-adapter.yml in the working directory that
+// exists. It returns the constant environmentOnly and "" if the variable names no file and neither of the two exists.
+// getenv looks up the variable.
+//
+// It is an error if the file that the variable names does not exist or cannot be read, or if reading one of the other
+// two fails for another reason than that it does not exist. The path is that of this file then, and the text is "".
 func findConfig(getenv func(string) (string, bool)) (path, text string, err error) {
 	paths, which := []string{DefaultPath, localConfigPath}, ""
 	named, _ := getenv(Variable)

@@ -97,10 +97,10 @@ func integer(text string) (any, error) {
 	return i, nil
 }
 
-// number parses a text as a number, in the syntax of strconv.ParseFloat, such as "1.5" or "1e3". The result is an int64
-// or uint64 if the number is an integer of 64 bits, else a float64. The empty text is 0. number returns an error if the
-// text is not a number, is an infinity or NaN, or is out of the range of a float64. The error does not contain the
-// text.
+// number parses a text as a number, in the syntax of strconv.ParseFloat, such as "1.5" or "1e3". The result is an
+// int64 or uint64 if the number, or the float64 nearest to it, is an integer of 64 bits, also if it is written as
+// "1e3" or "5.0", and else a float64. The empty text is 0. number returns an error if the text is not a number, is an
+// infinity or NaN, or is out of the range of a float64. The error does not contain the text.
 func number(text string) (any, error) {
 	if text == "" {
 		return int64(0), nil
@@ -131,10 +131,10 @@ func collection[T map[string]any | []any](v any, kind string) (any, error) {
 	return nil, fmt.Errorf("expected %s, found %s", kind, value.Kind(decoded))
 }
 
-// decodeText decodes a string as JSON, and returns every other value unchanged. It returns an error if the text is not
-// exactly one JSON document, or if it contains an integer of more than 64 bits or a number beyond float64; other
-// numbers are rounded to float64 if necessary. The result must not be used then. The error may contain keys of the
-// text, in the path of such a number, but none of its values.
+// decodeText decodes a string as JSON, and returns every other value unchanged. The text null becomes nil. decodeText
+// returns an error if the text is empty or not exactly one JSON document, or if it contains an integer of more than
+// 64 bits or a number beyond float64; other numbers are rounded to float64 if necessary. The result must not be used
+// after an error. The error may contain keys of the text, in the path of such a number, but none of its values.
 func decodeText(v any) (any, error) {
 	text, ok := v.(string)
 	if !ok {

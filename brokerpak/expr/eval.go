@@ -65,10 +65,11 @@ type evaluation struct {
 	callCounts map[string]int      // the number of calls of each generating function
 }
 
-// reduce evaluates a node of the parsed template to a literal node, after its operands. The scalar value of a variable
-// or element becomes a text; see literal. reduce returns nil and an error with the position of the node that failed if
-// that node or an operand cannot be evaluated, for example because of an unknown variable, a failed function or
-// operands of the wrong type. See Eval for the types of the errors.
+// reduce evaluates a node of the parsed template to a literal node, after its operands. The scalar value of a
+// variable or element becomes a text; see literal. reduce returns nil and an error if the node or an operand cannot
+// be evaluated, for example because of an unknown variable, a failed function or operands of the wrong type. The
+// error has the position of the node that failed, unless the position of the template is zero. See Eval for the types
+// of the errors.
 //
 // Since HIL evaluates every operand anyway, the order does not change the result. Reducing each node separately shows
 // which one failed, and allows a single element of a map or list to have any type. The nodes of the template are shared
@@ -230,11 +231,11 @@ func (e *FunctionError) Error() string { return e.Function + ": " + e.Err.Error(
 // Unwrap returns the reason, Err, for errors.Is and errors.As.
 func (e *FunctionError) Unwrap() error { return e.Err }
 
-// compute evaluates an operation, such as an addition or the concatenation of the parts of a template. nodes are the
-// operands, which compute reduces to literals first. The function operator returns the node of the operation with the
-// reduced operands, which HIL then evaluates. The result is the literal of the result. compute returns an error with a
-// position if an operand cannot be evaluated, or if HIL rejects the operation, for example because of the types of the
-// operands or a division of integers by zero.
+// compute evaluates an operation, such as an addition or the concatenation of the parts of a template, and returns
+// the literal node of its result. nodes are the operands, which compute reduces to literals first. The function
+// operator returns the node of the operation with the reduced operands, which HIL then evaluates. compute returns nil
+// and an error if an operand cannot be evaluated, or if HIL rejects the operation, for example because of the types
+// of the operands or a division of integers by zero. The error has a position unless that of the template is zero.
 func (e *evaluation) compute(nodes []ast.Node, operator func(operands []ast.Node) ast.Node) (*ast.LiteralNode, error) {
 	reduced, err := e.reduceAll(nodes...)
 	if err != nil {
@@ -250,9 +251,13 @@ func (e *evaluation) compute(nodes []ast.Node, operator func(operands []ast.Node
 	return literal, nil
 }
 
-// conditional evaluates condition ? a : b. All three operands are evaluated, so an error in the arm that is not chosen
-// is also an error. conditional returns an error with a position if an operand cannot be evaluated, if an arm is a list
-// or a map, or if HIL rejects the operands, for example because the condition cannot be converted to a bool.
+// conditional evaluates condition ? a : b and returns the literal node of the chosen arm. If the types of the arms
+// differ, a text is converted to the type of the other arm, and otherwise b to the type of a. All three operands are
+// evaluated, so an error in the arm that is not chosen is also an error.
+//
+// conditional returns nil and an error, which has a position unless that of the template is zero, if an operand
+// cannot be evaluated, if an arm is a list or a map, if an arm cannot be converted, or if the condition cannot be
+// converted to a bool.
 func (e *evaluation) conditional(n *ast.Conditional) (*ast.LiteralNode, error) {
 	reduced, err := e.reduceAll(n.CondExpr, n.TrueExpr, n.FalseExpr)
 	if err != nil {

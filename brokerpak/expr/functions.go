@@ -157,10 +157,10 @@ func StandardFunctions() map[string]Function {
 	return functions
 }
 
-// standardFunctions returns a new map, by name, of those standard functions that come from the reference broker or from
-// this adapter, such as "config" and "length". Their Call reads environment variables, configuration values and the
-// counter from the scope of the evaluation, and lets the scope's Generate decide on generated values; see generate. The
-// functions with the names of OpenTofu's functions are not contained; generalFunctions has them.
+// standardFunctions returns a new map, by name, of the standard functions that come from the reference broker or from
+// this adapter, such as "config" and "length". The other standard functions are those of generalFunctions. The Call
+// of a function reads environment variables, configuration values and the counter from the scope of the evaluation,
+// and lets the scope's Generate decide on generated values; see generate.
 func (e *evaluation) standardFunctions() map[string]Function {
 	s := e.scope
 	functions := map[string]Function{
@@ -222,14 +222,15 @@ func assert(args []any) (any, error) {
 	return true, nil
 }
 
-// jsonMarshal implements Function.Call for the function json.marshal(value) of expressions. It returns the compact JSON
-// text of the value; see jsonText. Scalars in lists and maps are encoded as strings, and so is the value of a variable,
-// which is a text anyway. Only a literal number or boolean, or the result of an operation or of a function whose result
-// type is not Any, keeps its type. An empty list is encoded as null, as in the reference broker, but as [] inside
-// another value.
+// jsonMarshal implements Function.Call for the function json.marshal(value) of expressions. It returns the compact
+// JSON text of the value; see jsonText. Scalars in lists and maps are encoded as strings, such as "1" for true and ""
+// for null (see texts), and so is the value of a variable, which is a text anyway. Only a literal number or boolean,
+// or the result of an operation or of a function whose result type is not Any, keeps its type. An empty list is
+// encoded as null, as in the reference broker, but as [] inside another value.
 //
-// jsonMarshal returns an error for an infinite number, as in 1.0/0.0, for NaN, and for a Go type that expressions do
-// not have.
+// jsonMarshal returns an error if the value is an infinite number, as in 1.0/0.0, or NaN; in a list or map, these
+// become strings such as "+Inf". It also returns an error if a list or map contains a Go type that expressions do not
+// have.
 func jsonMarshal(args []any) (any, error) {
 	tree := args[0]
 	list, isList := tree.([]any)

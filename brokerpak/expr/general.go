@@ -115,8 +115,9 @@ func ofNumbers(f function.Function) func([]any) (any, error) {
 }
 
 // goNumbers converts a number, or a list of numbers, of OpenTofu to Go values: an int64 for an integral number, a
-// float64 for any other, and a []any for a list, which is never nil. The result must be known and not null. goNumbers
-// returns nil and an error if an integral number does not fit into an int64.
+// float64 for any other, and a []any for a list, which is never nil. The result must be known and not null, and so
+// must the elements of a list. goNumbers returns nil and an error if an integral number, also one in a list, does not
+// fit into an int64.
 func goNumbers(result cty.Value) (any, error) {
 	if result.Type() != cty.Number {
 		list := []any{}

@@ -40,7 +40,8 @@ type Scope struct {
 
 // variable returns the value of the variable with this name, which may be nil. A name with dots, such as "a.b.c", is
 // first looked up as a whole, then as the key "c" of the map variable a.b, and then as the key "b.c" of the map
-// variable a. A constant takes precedence over a variable with the same name.
+// variable a. Maps within these maps are not searched. A constant takes precedence over a variable with the same
+// name.
 //
 // If the variable is not set, variable returns nil and an error. If no prefix of the name, such as a.b, is a map, the
 // error wraps ErrUnknownVariable. Otherwise it names the longest such prefix and the key that this map does not have,

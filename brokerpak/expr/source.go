@@ -41,9 +41,9 @@ var (
 // positions; the file is not read. lines are the lines of the whole file without line breaks; they show how the scalar
 // is indented and escaped, which the node does not record.
 //
-// A scalar other than a literal block scalar (|) is Folded if its text spans several lines of the file: every position
-// in it is reported as that of its start. If lines is nil, the columns in a literal block scalar do not include its
-// indentation, and any other scalar that is not empty is Folded.
+// A scalar other than a literal block scalar (|) is Folded if its text spans several lines of the file: every
+// position in it is reported as that of its start. If lines is nil, the columns in a literal block scalar do not
+// include its indentation, and any other scalar that contains more than line breaks is Folded.
 func SourceOf(node *yaml.Node, file string, lines []string) Source {
 	if node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return blockSource(node, file, lines)
@@ -88,11 +88,12 @@ func blockSource(node *yaml.Node, file string, lines []string) Source {
 	return source
 }
 
-// quotedColumns returns the column of each character of the value of a quoted YAML scalar. text is the rest of the line
-// from the opening quote (' or "), which is in the given column; anything after the closing quote is ignored. An escape
-// sequence is one character, and the quotes have no column. The result is empty and not nil for an empty scalar. It is
-// nil if text is empty or if the scalar continues on the next line. If an escaped line break ends the line, the result
-// contains the columns of the characters before it.
+// quotedColumns returns the column of each character of the value of a quoted YAML scalar. text is the rest of the
+// line from the opening quote (' or "), which is in the given column; anything after the closing quote is ignored. An
+// escape sequence is one character, and the quotes have no column. The result is empty and not nil for an empty
+// scalar. It is nil if text is empty or if the scalar continues on the next line. The exception is a line that ends
+// with an escaped line break: the result then contains the columns of the characters before it, so it is incomplete
+// if it has fewer elements than the value has characters.
 func quotedColumns(text string, column int) []int {
 	character := singleQuoted
 	if strings.HasPrefix(text, `"`) {
@@ -149,8 +150,9 @@ func (s Source) at(p ast.Pos) diag.Pos {
 
 // At translates a line and a column of the text, both counted from 1, to a position in the file. It returns the
 // position of the start of the text (Pos) if the source is Folded, if positions in the text are not known because the
-// line of Pos is 0, or if line is less than 1. In a quoted scalar, a position after the end of the text becomes the
-// column after the last character. Otherwise positions beyond the end of the text are not checked.
+// line of Pos is 0, or if line is less than 1. The column must not be less than 1. In a quoted scalar, a position
+// after the end of the text becomes the column after the last character. Otherwise positions beyond the end of the
+// text are not checked.
 func (s Source) At(line, column int) diag.Pos {
 	pos := s.Pos
 	switch {

@@ -24,7 +24,8 @@ func split(args []any) (any, error) {
 
 // join implements Function.Call for the function join(separator, list) of expressions. It returns the texts of the
 // elements, separated by the separator, and "" for an empty list. join returns an error if an element is a list or a
-// map, or if the elements with one separator for each have more than 4 MB (maxText).
+// map or has a Go type that expressions do not have, or if the elements with one separator for each have more than
+// 4 MB (maxText).
 func join(args []any) (any, error) {
 	separator := as[string](args[0])
 	parts, err := textsOf(as[[]any](args[1]))

@@ -189,11 +189,11 @@ func numeric(node ast.Node, t Type) bool {
 	return convertible(node, t, Int) || convertible(node, t, Float)
 }
 
-// convertible reports whether HIL can convert the value of a node from the type from, which is the type of the node, to
-// the type to. Every scalar can be converted to a string. Lists and maps cannot be converted to other types, nor
-// numbers to bool or bool to numbers. A constant text can be converted to a number or bool if it has the form of one. A
-// text that is not constant counts as convertible, because that depends on its value. Any is convertible to every type
-// and from every type.
+// convertible reports whether HIL can convert the value of a node from the type from, which is the type of the node,
+// to the type to. Every scalar can be converted to a string. The types Int, Float and Number can be converted to each
+// other. Lists and maps cannot be converted to or from other types, nor numbers to bool or bool to numbers. A
+// constant text can be converted to a number or bool if it has the form of one. A text that is not constant counts as
+// convertible to these, because that depends on its value. Any is convertible to every type and from every type.
 func convertible(node ast.Node, from, to Type) bool {
 	if from == Any || to == Any || from == to {
 		return true

@@ -171,9 +171,9 @@ func newJSONRecord(d Diagnostic, source Source) jsonRecord {
 
 // WriteGitHub writes each diagnostic as a workflow command, which GitHub shows as an annotation of the line, such as
 // "::error file=a.yml,line=3,col=5,title=unknown-key::the message". The command is the severity and the title is the
-// rule. Special characters are encoded as "%25", "%0A" and so on. A line or column that is 0 is left out; an empty file
-// or rule is not, so that the command contains "file=" or "title=". WriteGitHub calls the writer once, and returns its
-// error.
+// rule. Special characters are encoded as "%25", "%0A" and so on. A line or column that is 0 is left out; an empty
+// file or rule is not, so that the command contains "file=" or "title=". WriteGitHub calls the writer once, even
+// without diagnostics, and returns its error.
 func WriteGitHub(w io.Writer, diagnostics []Diagnostic) error {
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

@@ -64,10 +64,11 @@ const deletionTimeout = 30 * time.Second
 // first one whose link is provided counts. The result is empty and not nil if no entry remains.
 //
 // For each address, DNSAddresses creates a link at the Director and deletes it again, as the broker does; the client
-// must be allowed to do that. It sends no request if Config.BindingDNS is empty. DNSAddresses returns nil and an error,
-// one sentence without secrets, if the login or a request fails, also because ctx ends, or if the Director does not
-// know the address of a link. A link that cannot be deleted remains at the Director, which is an error as well. A link
-// may also remain if ctx ends while it is created.
+// must be allowed to do that. If Config.BindingDNS is empty, it sends no request. Otherwise it returns nil and an
+// error, one sentence without secrets, if the deployment does not exist, if the login or a request fails, also
+// because ctx ends, or if the Director does not know the address of a link. A failed deletion of a link is an error
+// as well, after which the link may remain at the Director. A link may also remain if the request that creates it
+// fails, for example because ctx ends.
 func (c *Client) DNSAddresses(ctx context.Context, deployment string) (map[string]string, error) {
 	addresses := map[string]string{}
 	if len(c.config.BindingDNS) == 0 {
@@ -110,9 +111,10 @@ func (c *Client) DNSAddresses(ctx context.Context, deployment string) (map[strin
 // after ctx has ended.
 //
 // linkAddress returns an error if the login or a request fails, including the deletion, or if the answer contains no
-// address. If the deletion fails, the consumer remains at the Director; this error is returned only if there is no
-// other one. If ctx ends during the creation, a consumer may remain as well. The address must not be used after an
-// error. An error of a request does not name the Director; an error of the login names the Director or its UAA.
+// address. An error of the deletion is returned only if there is no other one. If the creation or the deletion fails,
+// for example because ctx or the time limit ends, the consumer may remain at the Director. The address must not be
+// used after an error. An error of a request does not name the Director; an error of the login names the Director or
+// its UAA.
 func (c *Client) linkAddress(ctx context.Context, provider string, entry *BindingDNS) (address string, err error) {
 	authorize, err := c.authorized(ctx)
 	if err != nil {

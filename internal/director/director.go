@@ -222,10 +222,11 @@ func (c *Client) authorized(ctx context.Context) (func(*http.Request), error) {
 	}
 }
 
-// login asks the Director for its kind of authentication and returns a function that adds the credentials to a request.
-// For uaa it requests a token; for basic it sends no further request, so the credentials are not checked. login returns
-// an error without secrets if the kind is neither uaa nor basic, if the configuration lacks the credentials of that
-// kind, if a request fails, if the URL of the UAA is not an https URL, or if its response contains no token.
+// login asks the Director for its kind of authentication and returns a function that adds the credentials to a
+// request. For uaa it requests a token; for basic it sends no further request, so the credentials are not checked.
+// login returns nil and an error without secrets if the kind is neither uaa nor basic, if the configuration lacks the
+// credentials of that kind, if a request fails, if the URL of the UAA is not an https URL, or if the response of the
+// UAA contains no token.
 func (c *Client) login(ctx context.Context) (authorize func(*http.Request), err error) {
 	var info struct {
 		Authentication struct {

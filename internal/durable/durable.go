@@ -32,12 +32,12 @@ func SyncDir(path string) error {
 	return nil
 }
 
-// WriteFile creates or replaces a file as a whole, with mode 0600, and writes it to the disk. Its directory must exist.
-// The content is first written to the file path+".tmp", which WriteFile overwrites and then renames, so calls for one
-// path must not be concurrent. A temporary file that exists already keeps its mode. WriteFile returns an error if the
-// temporary file cannot be created, written or renamed, or if the directory cannot be synced afterwards. In the last
-// case the file is already replaced. After any other error the old file is unchanged and the temporary file is removed
-// if possible.
+// WriteFile creates or replaces a file as a whole, with mode 0600, and writes it to the disk. Its directory must
+// exist. The content is first written to the file path+".tmp", which WriteFile overwrites and then renames, so calls
+// for one path must not be concurrent. A temporary file that exists already keeps its mode. WriteFile returns an
+// error if the temporary file cannot be opened, written or renamed, or if the directory cannot be synced afterwards.
+// In the last case the file is already replaced. After any other error the old file is unchanged, and the temporary
+// file is removed if possible, unless it could not be opened.
 func WriteFile(path string, content []byte) error {
 	temporary := path + ".tmp"
 	//nolint:gosec // a file of the caller

@@ -56,12 +56,12 @@ func Userf(format string, args ...any) error {
 	return &UserError{Message: fmt.Sprintf(format, args...)}
 }
 
-// UserMessage returns the text that the end user may read about an error: the message of the UserError that err is or
-// wraps. If err joins errors, it contains the messages of all their UserErrors, separated by "; ". The messages for the
-// end user come first, and those of causes that only the operator can fix come last, after the words "Contact your
-// operator, service configuration issue occurred: "; each of the two lists contains a message once. The message of a
-// UserError that another UserError wraps is left out. UserMessage returns "" if err is nil or contains no UserError. It
-// does not consider BudgetError, which has a UserMessage of its own.
+// UserMessage returns the text that the end user may read about an error: the messages of the UserErrors that err is,
+// wraps or joins, separated by "; ". The messages of causes that the end user can fix come first. Those of causes
+// that only the operator can fix come last, and the words "Contact your operator, service configuration issue
+// occurred: " precede them, even if there are no other messages. Each of the two lists contains a message once. The
+// message of a UserError that another UserError wraps is left out. UserMessage returns "" if err is nil or contains
+// no UserError. It does not consider BudgetError, which has a UserMessage of its own.
 func UserMessage(err error) string {
 	var messages, operators []string
 	for _, userErr := range userErrors(err) {

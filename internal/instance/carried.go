@@ -101,11 +101,11 @@ type ForeignInstance struct {
 // no record. The service must have a provision.bosh section. The environment provides environment variables and
 // configuration values for the expressions.
 //
-// The scope has the constants and functions of v, and those of a provision request. Its variables are computed as in a
-// provision request with v.ForeignInstance, but their values are not validated. The parameters are those of
-// Carried.Parameters for the values that carry_over reads from the manifest. The constants of the UAA client are also
-// read by carry_over. The functions about the plan and the releases read the manifest, except plan.has_property, which
-// reads v.ForeignInstance.Plan.
+// The scope has the constants and functions of v, and those of a provision request. Its variables are computed as in
+// a provision request with v.ForeignInstance, but their values are not validated. A zero ForeignInstance is valid and
+// supplies no ids, plan properties and defaults. The parameters are those of Carried.Parameters for the values that
+// carry_over reads from the manifest. The constants of the UAA client are also read by carry_over. The functions
+// about the plan and the releases read the manifest, except plan.has_property, which reads v.ForeignInstance.Plan.
 //
 // unresolved contains the errors of variables that could not be computed, or is nil; the scope can be used
 // nevertheless. If a parameter cannot be represented, unresolved is that error, and the scope has no variables. err is

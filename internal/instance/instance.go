@@ -113,11 +113,12 @@ func ID(deployment string) string { return strings.TrimPrefix(deployment, instan
 // address of the first instance of an instance group, bosh.hosts those of all its instances, and bosh.address the DNS
 // address of an entry of binding_with_dns. They fail if the View has no address of that name.
 //
-// manifest.get returns the value at a go-patch path of the manifest, with references replaced by the values of secrets;
-// see Get for its errors. manifest.find has a default as its second argument, which replaces a value whose path does
-// not exist or is invalid, and a value with a reference if Secrets and Resolve are nil; null in the manifest is not
-// replaced. It fails if the manifest is not valid YAML, or if Secrets or Resolve is set and a reference in the value
-// has no value.
+// manifest.get returns the value at a go-patch path of the manifest, with references replaced by the values of
+// secrets; see Get for its errors. manifest.find has a default as its second argument, which replaces a value whose
+// path does not exist or is invalid, and a value with a reference if Secrets and Resolve are nil. It replaces neither
+// null in the manifest nor the value of a missing part that the path marks as optional, which is null for a key; see
+// GetRaw. manifest.find fails if the manifest is not valid YAML, or if Secrets or Resolve is set and a reference in
+// the value has no value.
 func (v *View) Functions() map[string]expr.Function {
 	return map[string]expr.Function{
 		"bosh.host": FunctionOf(expr.String, func(group string) (any, error) {
@@ -164,9 +165,10 @@ func (v *View) hosts(group string) ([]string, error) {
 
 // Details returns the outputs of the service's provision action, by name, which are instance.details in bind
 // expressions: the outputs of the provision template, and those that provision.bosh declares. The latter have their
-// recorded values, also if the definition no longer declares the output. Only outputs that are Deferred or have no
-// recorded value are evaluated, with the current addresses. Texts in declared outputs of provision.bosh are converted
-// to the declared types if possible.
+// recorded values, which take precedence over template outputs of the same names, also if the definition no longer
+// declares the output. A declared output is evaluated, with the current addresses, only if it is Deferred or if
+// neither the record nor the template has a value of its name. Texts in declared outputs of provision.bosh are
+// converted to the declared types if possible.
 //
 // The environment provides environment variables and configuration values for the expressions. The caller may modify
 // the map, which is not nil unless there is an error.

@@ -41,9 +41,10 @@ func (v *View) getOrDefault(path string, defaultValue any) (any, error) {
 
 // GetRaw returns a copy of the value at a go-patch path of the manifest, such as /instance_groups/name=db/properties.
 // References such as ((password)) are returned as they are in the manifest, and null is returned as nil without an
-// error, as is a missing key that the path marks as optional, as in /releases?. GetRaw returns nil and an error if the
-// path is invalid or does not exist, or if the manifest is not valid YAML. If the path leads into a reference, the
-// error explains how to write the manifest instead.
+// error. The path may mark a missing part as optional: a key, as in /releases?, is then nil without an error, and an
+// element, as in /releases/name=db?, is a new map that contains only this name. GetRaw returns nil and an error if
+// the path is invalid, does not exist or matches several elements, or if the manifest is not valid YAML. If the path
+// leads into a reference, the error explains how to write the manifest instead.
 func (v *View) GetRaw(path string) (any, error) {
 	pointer, err := patch.NewPointerFromString(path)
 	if err != nil {

@@ -72,9 +72,10 @@ func (j *Journal) Write(line []byte) (int, error) {
 // have removed it, and otherwise returns text unchanged.
 func wholeLine(text string) string { return strings.TrimSuffix(text, "\n") + "\n" }
 
-// Hold makes the journal hold back tasks until Release is called, and lines until Release is called or one second,
-// heldLimit, has passed since the first line that is held back. The caller must call Release, because no other method
-// runs the tasks.
+// Hold makes the journal hold back tasks and lines until Release is called. Tasks always wait for Release. Lines do
+// not: one second (heldLimit) after the first line that is held back, the journal writes the lines so far in the
+// background. The lines that follow are held back again, for one second each time. The caller must call Release,
+// because no other method runs the tasks.
 func (j *Journal) Hold() {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()

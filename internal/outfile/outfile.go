@@ -42,9 +42,9 @@ func Resolve(path string) (*Output, error) {
 	return output, nil
 }
 
-// resolve inspects a path and follows a symbolic link at the path, as Resolve does, and returns the same errors without
-// the words "writing PATH": the path cannot be inspected, or its links cannot be followed. The Output that is returned
-// with an error is nil or must not be used.
+// resolve inspects a path and follows a symbolic link at the path, as Resolve does. A path without a file is not an
+// error. resolve returns the same errors as Resolve, without the words "writing PATH": the path cannot be inspected,
+// or its links cannot be followed. The Output that is returned with an error is nil or must not be used.
 func resolve(path string) (*Output, error) {
 	// The kernel follows the links first: it rejects loops, and the links that other users planted in /tmp.
 	info, err := os.Stat(path)
@@ -62,10 +62,11 @@ func resolve(path string) (*Output, error) {
 	return &Output{path: path, target: target, stream: descriptor}, err
 }
 
-// follow returns the path at the end of the symbolic links that begin at path, which may not exist. A path that is not
-// a link is returned unchanged; links among its directories are not resolved. descriptor reports whether one of the
-// links is that of a descriptor, such as /proc/self/fd/1, whose text need not be the path of a file; target is "" then.
-// The error is syscall.ELOOP after 40 links, or the error of reading a link or its directory.
+// follow returns the path at the end of the symbolic links that begin at path. No file needs to exist at the end of
+// the links. A path that is not a link, or at which no file exists, is returned unchanged; links among its
+// directories are not resolved. descriptor reports whether one of the links is in the file system of processes, such
+// as /proc/self/fd/1, the link of a descriptor. Its text need not be the path of a file; target is "" then. The error
+// is syscall.ELOOP after 40 links, or the error of reading a link or its directory.
 func follow(path string) (target string, descriptor bool, err error) {
 	const most = 40 // as the kernel
 	for range most {
@@ -246,10 +247,10 @@ func (o *Output) KeepPrevious(kept string) error {
 	return nil
 }
 
-// keep gives the file at path a second path, kept, or renames it to kept if it cannot have two. A regular file at kept
-// is replaced. keep does nothing and returns nil if the file or the directory of kept does not exist. It returns an
-// error if kept exists and is not a regular file or cannot be inspected, or if the file cannot be renamed to kept. Its
-// errors lack the words "keeping the previous FILE as KEPT" that KeepPrevious adds.
+// keep gives the file at path a second path, kept, or renames it to kept if it cannot have two. A regular file at
+// kept is replaced. keep does nothing and returns nil if no file exists at path, or if the directory of kept does not
+// exist. It returns an error if kept exists and is not a regular file or cannot be inspected, or if the file cannot
+// be renamed to kept. Its errors lack the words "keeping the previous FILE as KEPT" that KeepPrevious adds.
 func keep(path, kept string) error {
 	info, err := os.Lstat(kept)
 	switch {

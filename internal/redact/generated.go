@@ -74,10 +74,11 @@ var (
 )
 
 // irregular reports whether a text has at least 16 bytes and consists of more words and numbers than a name of its
-// length would. It divides the text into parts at hyphens, dots and other separators, and counts the words and numbers
-// in each part, except the first one of the part and a number that ends it, as in web12. The count must be at least one
-// for every seven bytes, and at least three for a text of one part and four for a text of several, because the latter
-// is more likely to be a name.
+// length would. It divides the text into parts at hyphens, dots and other separators, and counts the words and
+// numbers in each part, except the first one of the part and a number that ends it, as in web12. Words of at least
+// three letters in camel case, such as fooBarBaz, count as one word; shorter ones, as in aBcDe, count one each. The
+// total must be at least one for every seven bytes, and at least three for a text of one part and four for a text of
+// several, because the latter is more likely to be a name.
 func irregular(text string) bool {
 	const shortestGenerated, share = 16, 7
 	shape := strings.Map(shapeOf, text)

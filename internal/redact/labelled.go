@@ -84,13 +84,14 @@ func labelled(text string, spans []span, expired func() bool) []span {
 }
 
 // formsAt returns the patterns that may match a secret at a colon, an equals sign or a single quote in a text, in the
-// order in which they must be tried. It returns nil if no secret can begin there, for example because the name before
-// the character does not denote a secret, or is the bare word "secret" or "secrets". before is the text up to that
-// character, of which the last longestName, 80, bytes suffice, and after the text from that character, which must not
-// be empty.
+// order in which they must be tried. before is the text up to that character, of which the last longestName, 80,
+// bytes suffice, and after the text from that character, which must not be empty. Each pattern matches only at the
+// beginning of after; the secret is the text of the last group that takes part in the match. formsAt returns nil if
+// no secret can begin there, for example because the name before the character does not denote a secret, or is the
+// bare word "secret" or "secrets".
 //
-// isSecret maps names in lower case to whether they denote a secret; it must not be nil. formsAt adds the name before
-// the character to the map, and reads the decision from the map when the name occurs again.
+// isSecret caches, by the name in lower case, whether a name denotes a secret. It must not be nil. formsAt reads the
+// decision about a name from isSecret, and adds it if it is missing.
 func formsAt(before, after string, isSecret map[string]bool) []*regexp.Regexp {
 	if strings.HasPrefix(after, "://") {
 		return []*regexp.Regexp{userinfo}

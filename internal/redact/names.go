@@ -66,14 +66,15 @@ func certaintyOf(key string, parent certainty, words *regexp.Regexp) certainty {
 }
 
 // walk returns a copy of a document in which every key, text and number is replaced by the result of visit. Keys are
-// visited with the level plain, and the result becomes a text; if two keys of a map become equal, one of the values is
-// lost. Booleans, null, empty texts and "((references))" are copied without a visit. level is the certainty of item as
-// a whole, and words, secretWords or maskedWords, decides about the keys in it. visit receives the value and its
-// certainty. walk does not change item.
+// visited with the level plain, and the result becomes a text; if two keys of a map become equal, one of the values
+// is lost. Booleans, null, blank texts and "((references))" are copied without a visit. level is the certainty of
+// item as a whole, and words, secretWords or maskedWords, decides about the keys in it. visit receives the value and
+// its certainty. walk does not change item.
 //
-// A text that is itself a JSON object or array is decoded, walked and encoded again. If its level is named or declared,
-// it is also visited as a whole, and the result of that visit is ignored; its content is walked at the level named, so
-// that its keys decide about their values.
+// A text that is itself a JSON object or array is decoded, walked and encoded again. Its content is walked at the
+// level of the text or, if that is declared, at the level named, so that its keys decide about their values. If the
+// level of the text is named or declared, the text is also visited as a whole, and the result of that visit is
+// ignored.
 func walk(item any, level certainty, words *regexp.Regexp, visit func(leaf any, level certainty) any) any {
 	switch v := item.(type) {
 	case map[string]any:

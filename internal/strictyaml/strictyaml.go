@@ -18,11 +18,11 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// Decode decodes one YAML document into target, a non-nil pointer. The yaml tags of the fields of its struct types are
-// the keys that the document may have. A null value, such as that of a key without a value, counts as missing. A
-// pointer, slice, map or interface becomes nil, and a value of any other type remains unchanged. In a map, a new entry
-// with the value null gets the zero value. In a list, a null is left out if the type of the elements has no nil. A date
-// becomes the text that was written.
+// Decode decodes one YAML document into target, a non-nil pointer. The yaml tags of the fields of its struct types
+// are the keys that the document may have. A null value, such as that of a key without a value, counts as missing. A
+// pointer, slice, map or interface becomes nil, and a value of any other type remains unchanged. The same is true for
+// an entry that a map in target already contains; a new entry with the value null gets the zero value. In a list, a
+// null is left out if the type of the elements has no nil. A date becomes the text that was written.
 //
 // source is the file or variable that the messages name. root is the key whose value the document is, as that of an
 // environment variable, or "" for a whole configuration. A text without a document, which is empty or contains only
@@ -30,9 +30,9 @@ import (
 //
 // The error lists all unknown and repeated keys and all values of the wrong type, each with its key, and all other
 // faults that yamltree.Flatten finds, such as wrong merge keys. Unless there is a root, it names the line of each. If
-// the text is not valid YAML, contains several documents, or cannot be decoded for another reason, the error says only
-// that. The error contains no values, which may be secrets, except a number or boolean in place of the mapping of a
-// merge key. After an error, target must not be used.
+// the text is not valid YAML, contains several documents, or cannot be decoded for another reason, the error says
+// only that. The error contains no values, which may be secrets, except a number or boolean in place of the mapping
+// of a merge key. After an error, target must not be used.
 func Decode(source, root, text string, target any) error {
 	document, second, err := yamltree.Read(text)
 	switch {
@@ -108,9 +108,10 @@ func (c *checker) check(node *yaml.Node, wanted reflect.Type, key string) {
 	}
 }
 
-// mapping compares a node with the struct or map type wanted, and records faults in c.failed: a node that is not a
-// mapping, keys that are not fields of the struct, and values of the wrong type. Every key of a map is allowed. key is
-// the path of the node for the messages, such as "tofu", or "" for the whole document.
+// mapping compares a node with the struct or map type wanted, and records faults in c.failed: a null or other node
+// that is not a mapping, keys that are not fields of the struct, and values of the wrong type. Every key of a map is
+// allowed. A value that is null fits every type. key is the path of the node for the messages, such as "tofu", or ""
+// for the whole document.
 func (c *checker) mapping(node *yaml.Node, wanted reflect.Type, key string) {
 	if node.Kind != yaml.MappingNode {
 		c.errorf(node, "%s must be a mapping", cmp.Or(key, "the configuration"))

@@ -84,14 +84,14 @@ func (s State) Find(address string) (*Resource, error) {
 }
 
 // Attribute returns the value at a tf_attribute path, TYPE.NAME.ATTRIBUTE. Further parts of the path lead into the
-// attribute: the key of a map, the attribute of a nested block, or the index of a list. The index may be omitted if the
-// list has one element; a path that ends at a list returns the whole list. The value has one of the types that
-// value.Normalise returns; it is nil, without an error, if the state contains no such resource or value. sensitive
-// reports whether any part of ATTRIBUTE is sensitive, even if the path leads to another part of it.
+// attribute: the key of a map, the attribute of a nested block, or the index of a list. The index may be omitted if
+// the list has one element; a path that ends at a list returns the whole list. The value is converted by
+// value.Normalise, which may round numbers; it is nil, without an error, if the state contains no such resource or
+// value. sensitive reports whether any part of ATTRIBUTE is sensitive, even if the path leads to another part of it.
 //
 // Attribute returns nil, false and an error if the path has fewer than three parts or an empty one, if it lacks the
-// index into a list of several elements, if the resource has several objects, or if the value contains an integer of
-// more than 64 bits or a number beyond float64, unless value.Normalise rounds it to 64 bits. Fractions may be rounded.
+// index into a list of several elements, if the resource has several objects, or if the converted value contains an
+// integer of more than 64 bits or an infinity, which replaces a number beyond float64.
 func (s State) Attribute(path string) (v any, sensitive bool, err error) {
 	parts := strings.Split(path, ".")
 	if len(parts) < 3 || slices.Contains(parts, "") {

@@ -368,11 +368,12 @@ func checkNumbers(name string, item any, forManifest bool) error {
 }
 
 // planInputs sets the plan inputs of a bind action to the plan's properties of the same name, which it reads from the
-// constant request.plan_properties of the scope, cast to the type of the input. A null property counts as an empty
-// text. planInputs replaces values that the variables already have. Without a property, an input that is not required
-// is left as it is, and a required one is an error for the operator. A property that cannot be cast is an error as
-// well; see assign. planInputs continues after an error; the errors are joined, and the result is nil if there are
-// none. With Options.TolerateUnset, a failure that an unset value causes is recorded in Unresolved instead.
+// constant request.plan_properties of the scope, cast to the type of the input. As in expressions, scalars are texts
+// before the cast: a null property is the empty text, which is 0 for a number and cannot be cast to a boolean, an
+// object or an array. planInputs replaces values that the variables already have. Without a property, an input that
+// is not required is left as it is, and a required one is an error for the operator. A property that cannot be cast
+// is an error as well; see assign. planInputs continues after an error; the errors are joined, and the result is nil
+// if there are none.
 func (s *Scope) planInputs(inputs []brokerpak.Variable) error {
 	properties, _ := s.options.Constants[planProperties].(map[string]any)
 	var failed []error

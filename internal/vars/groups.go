@@ -6,14 +6,17 @@ import (
 	"service-adapter/internal/value"
 )
 
-// GroupsOfPlan divides the instance groups of a service's manifest in two. present are those that the manifest of an
-// instance has if a user of the plan sets no parameters; they include optional groups, even if the broker's plan omits
-// them. conditional are those that an ops file adds under a condition that does not hold then, so that such a manifest
-// lacks them. A condition that depends on values of a request, or that cannot be evaluated, counts as false. If several
-// ops files add a group, all under conditions, only the condition of the first counts.
+// GroupsOfPlan divides the instance groups of a service's manifest template and of its ops files in two. present are
+// those that the manifest of an instance has if a user of the plan sets no parameters; they include optional groups,
+// even if the broker's plan omits them. conditional are those that an ops file adds under a condition that does not
+// hold then, so that such a manifest lacks them. A condition that depends on values of a request, or that cannot be
+// evaluated, counts as false. If several ops files add a group, all under conditions, only the condition of the
+// first counts. Operations that remove groups are not considered, so a group that an ops file removes is in the
+// lists nevertheless. Groups that only ops files for the completed manifest add are in neither list.
 //
-// Both lists have the order of the definition, and are nil if empty or without a provision.bosh section. The service
-// must not be nil.
+// Both lists have the order of the definition. A template that is not a YAML mapping, and an ops file that is not a
+// YAML list, have no groups. An empty list is nil, and both lists are nil if the service has no provision.bosh
+// section. The service must not be nil.
 func GroupsOfPlan(service *brokerpak.Service, plan brokerpak.Plan) (present, conditional []brokerpak.InstanceGroup) {
 	if service.Provision.Bosh == nil {
 		return nil, nil

@@ -39,10 +39,13 @@ func (o Origin) CallsAny(functions ...string) bool {
 // which the operator controls: config, config.find and env.
 func OperatorFunctions() []string { return []string{"config", "config.find", "env"} }
 
-// originOf returns the origin of the value of an expression, with an empty Layer: its position and text, and the
-// origins of the variables that it reads, as far as the scope knows them. FromRequest is also true if the expression
-// reads a variable whose name begins with "request.", or uaa_client. Parameters and Calls are sorted and have no
-// repetitions; they are nil if empty. The template is not evaluated and must not be nil.
+// originOf returns the origin of the value of an expression, with an empty Layer. Pos and Expression are the
+// position and the text of the expression. Calls are the functions that the expression calls and those in the
+// origins of the variables that it reads; Parameters are the ones in these origins. A variable without an origin in
+// the scope contributes none. FromRequest is true if it is true for one of these variables, or if the expression
+// reads a variable whose name begins with "request.", the variable uaa_client, or a field of it, such as
+// uaa_client.client_id. Parameters and Calls are sorted and have no repetitions; they are nil if empty. The template
+// is not evaluated and must not be nil.
 func (s *Scope) originOf(template *expr.Template) Origin {
 	origin := Origin{Pos: template.Pos(), Expression: template.Text()}
 	for _, call := range template.Calls() {

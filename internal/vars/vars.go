@@ -266,10 +266,11 @@ func withPos(err error, template *expr.Template) error {
 	return &diag.PositionError{Pos: template.Pos(), Err: err}
 }
 
-// Eval evaluates an expression with the constants, the functions and the variables that have been resolved so far, and
-// returns a string, list or map. Values that the expression generates are stored in s.Generated under the owner, the
-// name of the input that the expression computes or another name (see Generated), even if the evaluation fails later;
-// those that Options.Carried contains for the owner are used again.
+// Eval evaluates an expression with the constants, the functions and the variables that have been resolved so far.
+// The result is a string, list or map; a number, boolean or null becomes a text, which is "" for null (see
+// expr.Template.Eval). Values that the expression generates are stored in s.Generated under the owner, the name of
+// the input that the expression computes or another name (see Generated), even if the evaluation fails later; those
+// that Options.Carried contains for the owner are used again.
 //
 // With an error the result is nil. The error is or wraps a *fault.UserError in three cases:
 //
@@ -302,9 +303,10 @@ func (s *Scope) Eval(owner string, template *expr.Template) (any, error) {
 	return result, nil
 }
 
-// Holds evaluates a condition and reports whether it is true, as expr.Truthy does: nil, "" and an empty list or map are
-// false, and texts such as "1", "true", "0" and "false" count by their meaning. A nil condition is true. The owner is
-// the name under which values that the condition generates are stored.
+// Holds evaluates a condition and reports whether it is true, as expr.Truthy does: an empty list or map and "",
+// which is also the value of a null variable, are false, and texts such as "1", "true", "0" and "false" count by
+// their meaning. A nil condition is true. The owner is the name under which values that the condition generates are
+// stored.
 //
 // With an error the result is false. The error is that of Eval if the condition cannot be evaluated, and a
 // *diag.PositionError if its value is neither true nor false, such as the text "maybe".
@@ -337,8 +339,11 @@ func (s *Scope) Text(owner string, template *expr.Template) (string, error) {
 // Require evaluates checks in order until the first that is not true, and returns nil if all are true. Otherwise it
 // returns an error with the message of that check: a *fault.UserError if the audience of the check is the user,
 // otherwise a *diag.PositionError for the operator at the position of the check. If a check or its message cannot be
-// evaluated, Require stops and returns an error that wraps that of Holds or Text. The owner is the name of the section
-// of the checks, for errors and for generated values, such as "bind.requires".
+// evaluated, Require stops and returns an error that wraps that of Holds or Text.
+//
+// owner is the name of the section of the checks, such as "bind.requires". It appears in the errors of checks that
+// cannot be evaluated. Values that the checks generate are stored under it in s.Generated, so a later evaluation with
+// Options.Carried finds them only under the same owner.
 func (s *Scope) Require(owner string, checks []brokerpak.Check) error {
 	for _, check := range checks {
 		holds, err := s.Holds(owner, check.That)

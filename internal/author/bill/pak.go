@@ -124,10 +124,10 @@ func (e Executable) component(path, digest string) cdx.Component {
 	}
 }
 
-// PublicReference returns a location without parts that may be secret, as the text for a bill or a lock. For a URL with
-// a host, it is the URL without its credentials, query and fragment. For the path of a local file, also one with the
-// prefix "file://", it is the path without its query, escaped as in a URL: "my%20file" for "my file". For a text with
-// "://" that is not a valid URL with a host, it is "unknown".
+// PublicReference returns a location without parts that may be secret, as the text for a bill or a lock. For the path
+// of a local file, it is the path without its query and without the prefix "file://", if any, escaped as in a URL:
+// "my%20file" for "file://my file". For a URL with a host and another scheme, it is the URL without its credentials,
+// query and fragment. For any other text with "://", it is "unknown".
 func PublicReference(location string) string {
 	location = strings.TrimPrefix(location, "file://")
 	parsed, err := url.Parse(location)

@@ -48,8 +48,9 @@ func scalars(path []string, tree *yaml.Node, visit visitor) {
 // adds a note. A secret that is in a.literals already gets the same reference and no note.
 //
 // A text that contains a private key in PEM format is not changed, because copyReplacer replaces it later.
-// replaceSecrets only calls pairKey for it, unless a.literals contains the same text already. A property that is an IP
-// address gets a note. A scalar with a nil path, which is not a property, is ignored.
+// replaceSecrets only calls pairKey for it, unless a.literals contains the same text already. A property that is an
+// IP address gets a note. A scalar with a nil path, which is the key of a mapping or is outside of the properties, is
+// ignored.
 func (a *adoption) replaceSecrets(path []string, node, parent *yaml.Node) {
 	if path == nil {
 		return

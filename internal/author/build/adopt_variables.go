@@ -158,11 +158,12 @@ func (a *adoption) templateReference(node *yaml.Node, reference string, secret b
 	return "((" + unknown.name + "." + keys + "))"
 }
 
-// declareUnknown declares each variable in a.unknown, sorted by their names in the manifest, and adds a note for each,
-// and a second one for a certificate. A variable that is never used with keys and is a secret, by its use or its name,
-// becomes a generated secret of the definition: its name is added to a.secrets. A variable with keys for which
-// generatedKind returns a type becomes a variable that BOSH generates, in the section variables of the template; see
-// declareVariable.
+// declareUnknown declares each variable in a.unknown, sorted by their names in the manifest, and adds a note for
+// each, and a second one for a certificate. It declares them under their names in the template, which
+// replaceVariables must have written into all references before. A variable that is never used with keys and is a
+// secret, by its use or its name, becomes a generated secret of the definition: its name is added to a.secrets. A
+// variable with keys for which generatedKind returns a type becomes a variable that BOSH generates, in the section
+// variables of the template; see declareVariable.
 //
 // Any other variable becomes a required plan input in a.inputs, whose value in the generated plan is a placeholder that
 // the author must replace. The type of the input is "string", with the placeholder "change-me", or "object" if the

@@ -78,7 +78,8 @@ func label(entry brokerpak.Binary) string { return entry.Name + " " + entry.Vers
 // location is the first of these that is set:
 //   - the URL or path in Options.Binaries
 //   - the url_template of the entry
-//   - the path that Options.Installed returns, if the platform is that of this machine
+//   - the path that Options.Installed returns, if the platform is that of this machine; it is not set if
+//     Options.Installed is nil or returns ""
 //   - the default URL, on github.com for OpenTofu and on releases.hashicorp.com for every other entry
 //
 // Parameters such as ${os} are replaced in all of them; see expand. A relative path in url_template is relative to the
@@ -296,10 +297,10 @@ func (b *builder) sources(ctx context.Context) error {
 // such as "src/tofu.zip", that must not exist. It notes the file in b.fetched; see record. For an entry without a
 // source, it only writes a progress line and returns nil.
 //
-// It returns a finding if the location is invalid or does not exist, if the lock lacks or contradicts it, if the server
-// rejects the request, if the checksum is wrong, or if the file is too large or is not a zip file. Other errors are
-// that a download fails, that a file cannot be read or written, also because target exists on the disk, and that ctx
-// ends.
+// It returns a finding, and does not create target, if the location is invalid or does not exist, if the lock lacks
+// or contradicts it, if the server rejects the request, if the checksum is wrong, or if the file is too large or is
+// not a zip file. Other errors are that a download fails, that a file cannot be read or written, also because target
+// exists on the disk, and that ctx ends; an incomplete target may remain then.
 func (b *builder) source(ctx context.Context, entry brokerpak.Binary, target string) (err error) {
 	if entry.Source == "" {
 		b.progressf("%s: its entry has no source", label(entry))

@@ -295,10 +295,11 @@ func unusable(err error, path string) error {
 	return fmt.Errorf("the built pak is not usable: %w", err)
 }
 
-// outputName returns Options.Output or, if that is "", the default name NAME-VERSION.brokerpak, a path relative to the
-// working directory. NAME and VERSION are those of the manifest; but if the version in the manifest is the name of an
-// environment variable that Options.Getenv finds, VERSION is the value of the variable. Getenv must not be nil if
-// Options.Output is "". outputName returns an error only if the default name contains a slash.
+// outputName returns Options.Output or, if that is "", the default name NAME-VERSION.brokerpak, a path relative to
+// the working directory. NAME and VERSION are those of the manifest; but if the version in the manifest is the name
+// of an environment variable that Options.Getenv finds, VERSION is the value of the variable, even if the value is
+// "". Getenv must not be nil if Options.Output is "". outputName returns an error only if the default name contains a
+// slash.
 func outputName(pak *brokerpak.Pak, options Options) (string, error) {
 	if options.Output != "" {
 		return options.Output, nil
@@ -318,10 +319,11 @@ func outputName(pak *brokerpak.Pak, options Options) (string, error) {
 // such as a pipe. The same content results in the same bytes: the order of the names and the times are fixed, and modes
 // are 0755 or 0644. An existing file is replaced.
 //
-// The complete archive is first written to a temporary file, whose path the function check receives, and which writeZip
-// removes. If check returns an error, writeZip returns the error, and the output is unchanged. writeZip also returns an
-// error if dir cannot be read, if the output cannot be written, or if ctx ends. An existing file is unchanged then too,
-// unless only the last sync of its directory failed; a stream may have received a part.
+// The complete archive is first written to a temporary file, which writeZip removes, and the function check, which
+// must not be nil, is called with the path of that file. If check returns an error, writeZip returns the error, and
+// the output is unchanged. writeZip also returns an error if dir cannot be read, if the output cannot be written, or
+// if ctx ends. An existing file is unchanged then too, unless only the last sync of its directory failed; a stream
+// may have received a part.
 func writeZip(ctx context.Context, dir, name string, check func(file string) error) error {
 	output, err := outfile.Resolve(name)
 	if err != nil {
@@ -343,7 +345,8 @@ const readable, executable = 0o644, 0o755
 
 // packAll writes a zip archive with all files below dir, but without directories, to target. The names of the entries
 // are relative to dir, and their order is that of fs.WalkDir. See packOne for their modes and times. It returns an
-// error if a file cannot be read, if target cannot be written, or if ctx ends.
+// error if a file cannot be read, if target cannot be written, or if ctx ends. The archive in target is incomplete
+// then, even if it is a valid zip file.
 func packAll(ctx context.Context, dir string, target io.Writer) error {
 	writer := zip.NewWriter(target)
 	// The default level takes three times as long for OpenTofu, the largest part of a pak, and saves a seventh of the

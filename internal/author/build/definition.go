@@ -84,11 +84,11 @@ func (d *definition) embedFile(mapping *yaml.Node, reference, key string) {
 }
 
 // embedTemplates replaces the key template_refs of an action, which is the mapping of provision or bind, by the key
-// templates with the contents of the files. refs is the value of template_refs, a mapping of names to paths in the pak.
-// A file replaces an existing template of the same name, and other existing templates are kept; a value of templates
-// that is not a mapping is replaced. Paths that are empty or not texts are dropped. embedTemplates adds the paths of
-// the files to d.read. For a file that cannot be read or is not UTF-8 text, it adds an error to d.diags and an empty
-// template.
+// templates with the contents of the files. refs is the value of template_refs, which must not be nil: a mapping of
+// names to paths in the pak, or null, which counts as an empty mapping. A file replaces an existing template of the
+// same name, and other existing templates are kept; a value of templates that is not a mapping is replaced. Paths
+// that are empty or not texts are dropped. embedTemplates adds the paths of the files to d.read. For a file that
+// cannot be read or is not UTF-8 text, it adds an error to d.diags and an empty template.
 func (d *definition) embedTemplates(action, refs *yaml.Node) {
 	templates := get(action, "templates")
 	if templates == nil || templates.Kind != yaml.MappingNode {
@@ -170,10 +170,10 @@ func isText(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.ShortTag() != "!!null" && node.Value != ""
 }
 
-// writeTexts writes manifest.yml and the self-contained definitions of the built pak into the directory stage, which it
-// creates: definitions/service0-NAME.yml and so on. In the manifest, the list service_definitions contains these paths,
-// and platforms the platforms of the build. files are the names of the files in the source that the definitions
-// replace: the source definitions, and the files to which they refer.
+// writeTexts writes manifest.yml and the self-contained definitions of the built pak into the directory stage, which
+// it creates if necessary: definitions/service0-NAME.yml and so on. In the manifest, the list service_definitions
+// contains these paths, and platforms the platforms of the build. files are the names of the files in the source that
+// the definitions replace: the source definitions, and the files to which they refer.
 //
 // The error is a diag.Errors if files to which definitions refer cannot be used. Other errors are that the manifest or
 // a definition cannot be read, is not a valid YAML mapping, or cannot be written. After an error, files must not be

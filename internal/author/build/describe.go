@@ -81,10 +81,11 @@ func (b *builder) record(
 }
 
 // describe compares the files below bin and src of the stage directory with the lock of the source, if that has one,
-// and writes the lock and the bill of materials of the built pak into the stage directory. All binaries must have been
-// fetched before. The error is a diag.Errors if one of these files has another digest in the lock of the source or is
-// not in it; describe then writes neither. It returns another error if a file of the stage directory cannot be read or
-// written, if the lock or the bill cannot be encoded, or if ctx ends; the lock may have been written then.
+// and writes the lock and the bill of materials of the built pak into the stage directory. All binaries must have
+// been fetched before. Options.Unpacked must not be set, because the lock would then list no fetched files. The error
+// is a diag.Errors if one of these files has another digest in the lock of the source or is not in it; describe then
+// writes neither. It returns another error if a file of the stage directory cannot be read or written, if the lock or
+// the bill cannot be encoded, or if ctx ends; the lock may have been written then.
 func (b *builder) describe(ctx context.Context) error {
 	files := os.DirFS(b.stage)
 	digests, err := brokerpak.Digests(ctx, files, brokerpak.FetchedDirs()...)

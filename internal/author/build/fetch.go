@@ -296,10 +296,10 @@ func expand(template string, binary brokerpak.Binary, platform brokerpak.Platfor
 // parameters checksum, archive and filename; see applyParameters. An absolute path is used as it is. A relative path is
 // joined with each of dirs in their order, and the first file that exists is the location.
 //
-// parseLocation returns a finding if the URL or a parameter is invalid, if the protocol is not supported, as in
-// "git::https://...", if the local file does not exist, also because dirs is empty, or if it is not a regular file. It
-// returns another error if the file system fails. The location must not be used if there is an error. Whether a URL can
-// be fetched is not checked.
+// parseLocation returns a *finding if the URL or a parameter is invalid, if the protocol is not supported, as in
+// "git::https://...", if the local file does not exist, also because dirs is empty, or if it is not a regular file.
+// It returns an error of another type if the file system fails. The location must not be used if there is an error.
+// Whether a URL can be fetched is not checked.
 func parseLocation(text string, dirs ...string) (location, error) {
 	if protocol := regexp.MustCompile(forcedProtocol).FindString(text); protocol != "" {
 		return location{}, findingf("url-template", "%s is not supported; use an http or https URL or a local file",

@@ -50,11 +50,13 @@ func Examples() []string {
 }
 
 // InitLike writes a copy of the example pak with the name example into the directory dir, which must be empty or not
-// exist; it is created with its parent directories. example must be one of Examples. The copy and its service are named
-// after the directory (see nameOf), and services and plans get new ids. InitLike returns the sorted, slash-separated
-// paths of the files, relative to the directory. It returns nil and an error if no such example exists, if the
-// directory is not empty, cannot be read or cannot be written, or if the working directory cannot be determined. Files
-// that were written before the error remain.
+// exist; it is created with its parent directories. example must be one of Examples. The copy and its service are
+// named after the directory (see nameOf), and services and plans get new ids. The JSON Schemas to which the files
+// refer are not written; see SchemaFile.
+//
+// InitLike returns the sorted, slash-separated paths of the files, relative to the directory. It returns nil and an
+// error if no such example exists, if the directory is not empty, cannot be read or cannot be written, or if the
+// working directory cannot be determined. Files that were written before the error remain.
 func InitLike(dir, example string) ([]string, error) {
 	newIDs := map[string]string{}
 	return copyPak(examples.Paks, example, dir, func(name, file, text string) (string, error) {
@@ -84,19 +86,19 @@ var (
 // some hundred kilobytes.
 const maxManifest = 4 << 20
 
-// InitFrom writes a pak that is generated from the BOSH manifest in the file manifest, a path, into the directory dir,
-// which must be empty or not exist; it is created with its parent directories. files are the sorted, slash-separated
-// paths of the written files, relative to the directory. The notes describe how the manifest was converted, and the
-// decisions that are left to the author; they are sorted by position.
+// InitFrom writes a pak that is generated from the BOSH manifest in the file manifest, a path, into the directory
+// dir, which must be empty or not exist; it is created with its parent directories. The JSON Schemas to which the
+// files refer are not written; see SchemaFile. files are the sorted, slash-separated paths of the written files,
+// relative to the directory. The notes describe how the manifest was converted, and the decisions that are left to
+// the author; they are sorted by position.
 //
 // The error is a diag.Errors if the manifest is not valid, cannot be converted, or is larger than 4 MB. Other errors
-// are that the manifest cannot be read, that its template cannot be written as YAML, and that the directory is not
-// empty or cannot be written. The error wraps that of ctx if ctx ends while the manifest is read; ctx does not
-// interrupt the writing. files is nil if there is an error.
+// are that the manifest cannot be read, that its template cannot be written as YAML, that the directory is not empty,
+// cannot be read or cannot be written, and that the working directory cannot be determined. The error wraps that of
+// ctx if ctx ends while the manifest is read; ctx does not interrupt the writing. files is nil if there is an error.
 //
-// The directory is checked after the manifest has been converted. If it is not empty or cannot be written, the notes
-// are returned with the error, and files that were written before the error remain. After any other error, the notes
-// are nil.
+// If the manifest cannot be read, or cannot be converted into a template, the notes are nil. Every other error occurs
+// after the conversion: the notes are returned with it, and files that were written before it remain.
 func InitFrom(ctx context.Context, dir, manifest string) (files []string, notes []Note, err error) {
 	text, err := ctxio.Await(ctx, func() ([]byte, error) { return readAtMost(manifest, maxManifest+1) })
 	if err != nil {
@@ -137,11 +139,12 @@ func readAtMost(name string, limit int64) ([]byte, error) {
 // fillIn writes the files of a skeleton into the directory dir, which must be empty or not exist. skeleton is a
 // directory of the embedded skeletons: "skeleton" or "adopted". Its files are templates of text/template, which are
 // executed with fields. fillIn sets the fields Name, the name of the pak, and ServiceID and PlanID, new UUIDs, in the
-// map, which must not be nil.
+// map, which must not be nil; the caller sets all other fields that the templates use. The names, modes and first
+// lines of the written files are those of copyPak.
 //
-// It returns the sorted, slash-separated paths of the files, relative to dir. It returns nil and an error if the
-// skeleton does not exist, if a template is invalid or fails, if dir is not empty, cannot be read or cannot be written,
-// or if the working directory cannot be determined. Files that were written before the error remain.
+// It returns the sorted, slash-separated paths of the written files, relative to dir. It returns nil and an error if
+// the skeleton does not exist, if a template is invalid or fails, if dir is not empty, cannot be read or cannot be
+// written, or if the working directory cannot be determined. Files that were written before the error remain.
 func fillIn(skeleton, dir string, fields map[string]any) ([]string, error) {
 	fields["ServiceID"], fields["PlanID"] = newID(), newID()
 	functions := template.FuncMap{
@@ -184,17 +187,18 @@ func word(text string) (string, error) {
 	return strings.TrimSpace(string(scalar)), err
 }
 
-// copyPak writes the files below the directory from in the file system paks into dir, which must be empty or not exist;
-// dir is created with its parent directories. copyPak returns the sorted, slash-separated paths of the files, relative
-// to dir. The new pak is named after dir; see nameOf. The file service.yml in the root of from becomes NAME.yml.
+// copyPak writes the files below the directory from in the file system paks into dir, which must be empty or not
+// exist; dir is created with its parent directories. copyPak returns the sorted, slash-separated paths of the written
+// files, relative to dir. The new pak is named after dir; see nameOf. The file service.yml in the root of from
+// becomes NAME.yml.
 //
 // change returns the text to write for each file. Its parameters are the name of the new pak, the path of the file
 // relative to from, and the embedded text. A manifest, a definition and a test case (see schemaOf) also get a comment
-// in the first line with the path of their JSON Schema for editors. The files get mode 0644, and scripts, which begin
-// with "#!", get mode 0755; the umask may reduce both.
+// in the first line with the path of their JSON Schema for editors, which copyPak does not write; see SchemaFile. The
+// files get mode 0644, and scripts, which begin with "#!", get mode 0755; the umask may reduce both.
 //
-// copyPak returns nil and an error if dir is not empty or cannot be read, if from does not exist, if change fails, if a
-// file cannot be written, or if the working directory cannot be determined. The files that were written before the
+// copyPak returns nil and an error if dir is not empty or cannot be read, if from does not exist, if change fails, if
+// a file cannot be written, or if the working directory cannot be determined. The files that were written before the
 // error remain.
 func copyPak(paks embed.FS, from, dir string, change func(name, file, text string) (string, error)) ([]string, error) {
 	if err := checkVacant(dir); err != nil {

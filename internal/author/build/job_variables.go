@@ -52,14 +52,15 @@ func isKeyOrCertificate(path []string, property release.Property) bool {
 //
 //   - each required property of the type certificate, rsa or ssh, with a reference to a variable of its own such as
 //     ((web_tls));
-//   - in a mapping with a certificate and a private key, both of these and the authority, as the parts of one variable
-//     of the type certificate: ((web_tls.certificate)), ((web_tls.private_key)) and ((web_tls.ca));
-//   - in a mapping without a certificate, a private key whose name denotes a secret and the public key, as the parts of
-//     a variable of the type rsa.
+//   - in a mapping with a certificate and a private key, both of these and, if there is one, the authority, as the
+//     parts of one variable of the type certificate: ((web_tls.certificate)), ((web_tls.private_key)) and
+//     ((web_tls.ca));
+//   - in a mapping without a certificate, a private key whose name denotes a secret and, if there is one, the public
+//     key, as the parts of a variable of the type rsa.
 //
 // The last key of a name decides which part a property is; see variableField. A property of one of the three types is
 // never a part, and the properties without a dot in their names count as one mapping. If several properties of a
-// mapping are the same part, only the first one by name is chosen. A mapping is left out if the templates of the job
+// mapping are the same part, only the first one by name counts. A mapping is left out if the templates of the job
 // require none of its parts. Properties with a default, and properties that are mappings of others, are never chosen.
 func (m *jobManifest) generatedByBosh(job *release.Job, required map[string]bool) map[string]string {
 	references, mappings := map[string]string{}, mappingsOf(job)

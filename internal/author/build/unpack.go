@@ -23,16 +23,19 @@ const maxPak = 32 << 30
 const unpackPrefix = ".service-adapter-unpack-"
 
 // Unpack writes the files of the .brokerpak file at the path name into the directory dir, which must be empty or not
-// exist; its parent directories are created. The directory appears with all files or not at all, even if ctx ends, the
-// process is killed or the machine loses power. If platform is not nil, the binaries of all other platforms are left
-// out. The modes let all users read the files, and execute those below bin, whatever the umask denies to other users,
-// so that one user can install a pak for another; but the umask applies to created parent directories. Unpack also
-// removes temporary directories that killed calls left in the parent directory.
+// exist; its parent directories are created. The directory appears with all files or not at all, even if ctx ends,
+// the process is killed or the machine loses power. If platform is not nil, the binaries of all other platforms are
+// left out. The modes let all users read the files, and execute those below bin, whatever the umask denies to other
+// users, so that one user can install a pak for another; but the umask applies to created parent directories. Unpack
+// also removes temporary directories that killed calls left in the parent directory.
 //
-// It returns an error if name is a directory or not a valid pak file, if dir is not empty or cannot be written, if the
-// pak contains an entry that is neither a regular file nor a directory, if its files are larger than maxPak (32 GB) in
-// all, if it has no binaries for the platform, if a file differs from the lock in the pak, if that lock is invalid, or
-// if ctx ends. The files of a pak without a lock are not compared.
+// The files below bin and src are compared with the lock in the pak or, if platform is not nil, only the binaries of
+// the platform. Without a lock, no files are compared.
+//
+// Unpack returns an error if name is a directory or not a valid pak file, if dir is not empty or cannot be written,
+// if the pak contains an entry that is neither a regular file nor a directory, if its files are larger than maxPak
+// (32 GB) in all, if it has no binaries for the platform, if a compared file differs from the lock, if the lock is
+// invalid, or if ctx ends.
 //
 // After an error, no file was written into dir, but an empty dir may be removed, and the parent directories may be
 // created. There is one exception: dir is complete if only the last sync of its parent directory or the removal of

@@ -29,16 +29,16 @@ func (c *comparison) compareBinaries() {
 	}
 }
 
-// compareProvider adds a finding about the provider before of the old pak. There are these cases:
+// compareProvider adds at most one finding about the provider before of the old pak. There are these cases:
 //
 //   - The new pak has the same version of the provider, alone or among others: there is no finding.
-//   - The new pak has only other versions: the highest one counts. The verdict is safe if it is compatible with the old
-//     one (not older, with the same major version and, for version 0, the same minor version), or if the old pak is
-//     installed, and otherwise needsUpgrade.
-//   - The new pak has no version, and its manifest replaces the provider in states by one that it contains: the verdict
-//     is safe.
-//   - The new pak has no version and no replacement: the finding is that of addMissing. Any version of the provider in
-//     an installed pak counts as provided.
+//   - The new pak has only other versions: the highest one counts. The verdict is safe if it is compatible with the
+//     old one (not older, with the same major version and, for version 0, the same minor version), or if the old pak
+//     is in c.installed (see oldInstalled), and otherwise needsUpgrade.
+//   - The new pak has no version, and its manifest replaces the provider in states by one that it contains: the
+//     verdict is safe.
+//   - The new pak has no version and no replacement: the finding is that of addMissing. It is safe if a pak in
+//     c.installed has any version of the provider.
 func (c *comparison) compareProvider(before brokerpak.Binary) {
 	all := bundled.Providers(c.new, before.ProviderFQN)
 	if len(all) == 0 {

@@ -81,10 +81,10 @@ type comparison struct {
 // is a warning. If a pak directory lacks OpenTofu or a provider for this platform, or if an instance cannot be created,
 // a warning reports that instances were not compared.
 //
-// installed are the paks that remain installed with the new one; they may include the old pak. A provider or executable
-// of the old pak that neither the new pak nor one of these has is an error, and a notice if one of these has it. If
-// installed is empty, the paks are not known, and every such provider or executable that the new pak lacks is a
-// warning. A provider that the new pak lacks but replaces in states is only a notice, with or without installed paks.
+// installed are the paks that remain installed with the new one; they may include the old pak. A provider or
+// executable of the old pak that the new pak lacks is a notice if one of installed has it, and an error if none has
+// it. If installed is empty, the installed paks are not known, and such a provider or executable is a warning. A
+// provider that the new pak replaces in states by one of its own is only a notice in all these cases.
 //
 // getenv looks up environment variables for the adapter, for example the credentials of providers; it must not be nil.
 //
@@ -136,17 +136,17 @@ type takeover struct {
 	upgrade upgradeEffect
 }
 
-// compareInstances creates sample instances of a service with the old pak, compares their manifests and resources with
-// those that the new pak generates and plans, destroys the instances, and adds the findings, one of them about
-// maintenance_info; see proposeMaintenance. older and newer are the service in the two paks. It adds no findings if the
-// service has no instances in one of the paks. An instance that cannot be created or compared is a finding, even if
-// resources remain of the failed creation. If executables are missing, the only finding is that instances were not
-// compared; see checkExecutables.
+// compareInstances creates sample instances of a service with the old pak, compares their manifests and resources
+// with those that the new pak generates and plans, destroys the instances, and adds the findings, one of them about
+// maintenance_info; see proposeMaintenance. older and newer are the service in the two paks. It adds no findings if
+// the service cannot create instances in one of the paks; see Service.HasInstances. An instance that cannot be
+// created or compared is a finding, even if resources remain of the failed creation. If executables are missing, the
+// only finding is that instances were not compared; see checkExecutables.
 //
 // compareInstances returns an error, and adds no findings, if the test cases of the old pak are invalid or cannot be
-// read, which is checked first, also for a service without instances. The other reasons for an error are that a case
-// cannot be generated, that ctx ended, that the temporary directory of the cases cannot be created or removed, and that
-// an instance that was created could not be destroyed.
+// read, which is checked first, also for a service that cannot create instances. The other reasons for an error are
+// that a case cannot be generated, that ctx ended, that the temporary directory of the cases cannot be created or
+// removed, and that an instance that was created could not be destroyed.
 func (c *comparison) compareInstances(ctx context.Context, older, newer *brokerpak.Service) error {
 	cases, err := test.Cases(c.old, false)
 	if err != nil || !older.HasInstances() || !newer.HasInstances() {
@@ -212,8 +212,8 @@ func (c *comparison) checkExecutables(ctx context.Context, older, newer *brokerp
 // Selected are the candidates that belong to the service, expect no rejection in their first step or as a whole, start
 // no server and, if the service of the old pak has plans, use a plan that the new pak also has. The plan of a case is
 // that of its key plan, not of a step; a case without a plan of the old pak gets the first plan. Each case of the
-// service that cannot be played is reported as a finding instead (see report), whatever its plan, server and
-// expectations are.
+// service that cannot be played, because the operator declares its plan (see Case.Unplayable), is reported as a
+// finding instead (see report), whatever its server and expectations are.
 //
 // The result is nil if no case is selected. selectCases returns nil and an error if a generated case contradicts the
 // pak.
@@ -263,13 +263,14 @@ func (t *takeover) selectCases(all []test.Case) (cases []test.Case, err error) {
 
 // compareInstance reports findings (see report) about the changes of an instance of the old pak when the adapter has
 // the new pak and the operator enables updates of its templates and its version of OpenTofu. It deploys and applies
-// nothing. testCase is the case that created the instance; its plan must be "" or exist in the new pak. getenv looks up
-// the environment variables with which the instance was created.
+// nothing. testCase is the case that created the instance; its plan must be "" or exist in the new pak. getenv looks
+// up the environment variables with which the instance was created.
 //
-// A change that puts data at risk has the verdict "breaks", and any other change of the manifest, of a resource or of a
-// secret "needs upgrade". If the new pak rejects the instance, or if the comparison fails for another reason, a finding
-// with the verdict "breaks" and the rule update-refused reports the error. The effect of the upgrade is added to
-// t.upgrade; an instance whose comparison failed counts as compared and without changes there.
+// A change that puts data at risk has the verdict "breaks", and any other change of the manifest, of a resource or of
+// a secret "needs upgrade". The effect of the upgrade is added to t.upgrade. If the new pak rejects the instance, or
+// if the comparison fails for another reason, a finding with the verdict "breaks" and the rule update-refused reports
+// the error. t.upgrade then counts the instance as compared and without changes, and the caller must set
+// t.upgrade.incomplete.
 func (t *takeover) compareInstance(
 	ctx context.Context, testCase test.Case, instance *odb.Instance, getenv func(string) (string, bool),
 ) {

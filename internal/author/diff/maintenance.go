@@ -92,15 +92,17 @@ func (e *upgradeEffect) description() string {
 	}
 }
 
-// proposeMaintenance adds a finding about the maintenance_info of the broker's service_catalog. effect is the combined
-// effect of an upgrade on the instances of a service, and pos the position of the service in the new pak.
+// proposeMaintenance adds at most one finding about the maintenance_info of the broker's service_catalog. effect is
+// the combined effect of an upgrade on the instances of a service, and pos the position of the service in the new
+// pak. Changes of OpenTofu resources do not count, because the broker offers no upgrade for them.
 //
 // If the manifest or a secret of an instance changes, the verdict is "needs upgrade". The finding then proposes the
 // version of the new pak and the description of the effect. If both paks have the same version, it asks for a new
 // version instead, and if the version of the new pak is not a semantic version, for one that is.
 //
-// If nothing changes, the verdict is "safe", and the finding advises to keep the version in maintenance_info. There is
-// no finding then if both paks have the same version, if no instance was compared, or if one could not be compared.
+// If no manifest and no secret changes, the verdict is "safe", and the finding advises to keep the version in
+// maintenance_info. There is no finding then if both paks have the same version, if no instance was compared, or if
+// effect is incomplete, because the comparison of an instance failed or was not possible.
 func (c *comparison) proposeMaintenance(pos diag.Pos, effect *upgradeEffect) {
 	before, after := c.old.Manifest.Version, c.new.Manifest.Version
 	proposed := doc.NewMaintenanceInfo(&c.new.Manifest)

@@ -43,9 +43,9 @@ type backupLine struct {
 // of such a state.
 //
 // Export returns an error if no pak has a usable OpenTofu, if the workspaces cannot be listed, if a state cannot be
-// encrypted, if writing fails or if the context ends. The written backup is then incomplete, and ReadBackup rejects it.
-// count and unreadable then cover only the workspaces that were visited, including the one whose state could not be
-// written.
+// encrypted, if writing fails or if the context ends. The written backup is then incomplete, and ReadBackup rejects
+// it. unreadable then covers only the workspaces that were visited, and count is the number of the readable ones
+// among them; it includes a state that could not be encrypted or written.
 func Export(
 	ctx context.Context, m *Manager, to io.Writer, progress Progress,
 ) (count int, unreadable []Stored, err error) {

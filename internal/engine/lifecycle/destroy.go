@@ -53,23 +53,22 @@ type Destruction struct {
 //     that FindPak selects for the recorded name and version, if such a pak is installed.
 //   - If the last apply may have been interrupted, it takes the workspace over from all other runs and applies the
 //     recorded template again, so that providers that adopt existing resources can add a resource to the state whose
-//     creation was never stored. That is so if the apply was not complete, no import is unfinished, the record contains
-//     no Failure, and after an earlier complete apply neither a destroy has begun nor a resource was dropped from the
-//     state. A failure of that apply is only logged, unless the state may lack a resource afterwards; see
-//     finishInterrupted.
+//     creation was never stored. The last apply counts as interrupted unless Complete or Destroying of the State is
+//     true (see statestore.State), an import is unfinished, or the record contains a Failure. A failure of the
+//     repeated apply is only logged, unless the state may lack a resource afterwards; see finishInterrupted.
 //   - If an apply of an instance was ever complete, it records in the state that a destroy has begun.
 //
-// Resources that no longer exist are dropped from the state with a warning in the log; see Destruction.ReportsMissing.
-// An ephemeral variable that has no value in the Inputs and that no provider block reads is null, which is logged as
-// well.
+// Resources that no longer exist are dropped from the state with a warning in the log; see
+// Destruction.ReportsMissing. An ephemeral variable that has no value in the Inputs and that no provider block reads
+// has its default or is null, which is logged as well.
 //
 // After an error, the workspace and its record remain unless the state was lost or the error occurred while the
 // workspace was removed, and Destroy can be called again with the state that is then stored. The error is or wraps a
 // *LostResourcesError if resources are in no state, workspace.ErrTakenOver if another run owns the workspace, a
 // *statelock.Error if another run holds the lock of the state for too long, and an *opentofu.Error if OpenTofu fails.
 // It is also an error if the state cannot be read or changed, if no OpenTofu can be found for the record, if its
-// template cannot be prepared, if ctx ends, or if an ephemeral variable that a provider block reads has no value in the
-// Inputs. The state is unchanged if the OpenTofu or the value is missing.
+// template cannot be prepared, if ctx ends, or if an ephemeral variable that a provider block may read has no value
+// in the Inputs. The state is unchanged if the OpenTofu or the value is missing.
 func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
 	d.Record.MaskEphemeral(m.Secrets, d.Inputs)
 	if err := cmp.Or(d.Record.CheckLost(), checkEphemeral(m, d.Record, d.Inputs, d.Unevaluated)); err != nil {

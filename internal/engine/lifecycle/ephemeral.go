@@ -211,12 +211,12 @@ func (e EphemeralInput) isConstant(definition *vars.Scope) bool {
 	}
 }
 
-// checkEphemeral returns an error if an ephemeral input of the record, which is an ephemeral variable of its template,
-// is not a key of inputs and a provider block may read it. The error names all such variables and the command with
-// which an operator supplies them. If no provider block reads the variable, it is null for OpenTofu, and checkEphemeral
-// only logs a warning with its name. inputs are the values of the template's variables. failed contains, by name, the
-// reasons why the values are missing, for the messages; it may be nil. checkEphemeral returns nil for a record without
-// ephemeral inputs.
+// checkEphemeral returns an error if a provider block may read an ephemeral variable of the record's template that is
+// an ephemeral input of the record and not a key of inputs. The error names all such variables and the command with
+// which an operator supplies them. If no provider block reads such a variable, checkEphemeral only logs a warning
+// with its name, and the variable has its default or is null for OpenTofu. inputs are the values of the template's
+// variables. failed contains, by name, the reasons why the values are missing, for the messages; it may be nil.
+// checkEphemeral returns nil for a record without ephemeral inputs.
 func checkEphemeral(m *Manager, record *StateRecord, inputs map[string]any, failed map[string]error) error {
 	if len(record.Ephemeral) == 0 {
 		return nil

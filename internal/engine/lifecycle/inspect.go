@@ -23,8 +23,8 @@ import (
 // the condition Unreadable and no error.
 //
 // Inspect returns nil and an error that wraps ErrNotStored if the backend has no such workspace or an empty one. It
-// returns nil and a *statelock.Error if the state is locked, and nil and another error if the backend cannot be
-// reached, if no pak has a usable OpenTofu, or if the context ends.
+// returns nil and an error that wraps a *statelock.Error if the state is locked, and nil and another error if the
+// backend cannot be reached, if no pak has a usable OpenTofu, or if the context ends.
 func Inspect(ctx context.Context, m *Manager, kind Kind, id string) (*Stored, error) {
 	stored, err := m.Lookup(ctx, kind, id)
 	var run *opentofu.Error

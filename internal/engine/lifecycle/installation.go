@@ -15,11 +15,11 @@ import (
 )
 
 // StateReader returns an OpenTofu that can read states: the default version of the preferred pak, or else the newest
-// default version of m.Paks that can be installed. preferred may be nil, which means no preference. The fallback keeps
-// a defect of one pak from preventing the deletion of a binding of another pak. StateReader calls Manager.Installation,
-// which may unpack files. It returns an error, which joins those of all paks, only if Manager.Installation fails for
-// all of them, for example because the context has ended. Without any pak, it returns the zero Installation and no
-// error.
+// default version of m.Paks that can be installed. preferred may be nil, which means no preference. The fallback
+// keeps a defect of one pak from preventing the deletion of a binding of another pak. StateReader calls
+// Manager.Installation, which may unpack files. It returns an error, which joins those of all paks, only if
+// Manager.Installation fails for all of them, for example because they have no default version or the context has
+// ended. Without any pak, it returns the zero Installation and no error.
 func (m *Manager) StateReader(ctx context.Context, preferred *brokerpak.Pak) (opentofu.Installation, error) {
 	paks := slices.SortedStableFunc(slices.Values(m.Paks), func(a, b *brokerpak.Pak) int { return compareTofu(b, a) })
 	if preferred != nil {
@@ -53,10 +53,11 @@ func (m *Manager) Service(record *StateRecord) *brokerpak.Service {
 
 // installationFor returns the OpenTofu that can work on the state of a record: the default OpenTofu of the installed
 // pak with the recorded name and version or, if that version is not installed, of the pak with that name that has the
-// newest OpenTofu. If no pak has that name, it is the newest default OpenTofu of all paks that can be installed, and
-// the zero Installation if m has no paks. Recorded providers that this pak lacks, and the directories with executables
-// for the PATH, are added from the other paks as AddRecorded describes. missing is an error that names the recorded
-// providers that no pak can supply, and nil if all can be supplied; a template that needs none of them still works.
+// newest OpenTofu. If no pak has that name, it is the newest default OpenTofu of all paks that can be installed. If m
+// has no paks, it is the zero Installation, and err is nil unless a pak is unreadable. Recorded providers that this
+// pak lacks, and the directories with executables for the PATH, are added from the other paks as AddRecorded
+// describes. missing is an error that names the recorded providers that no pak can supply, and nil if all can be
+// supplied; a template that needs none of them still works.
 //
 // installationFor returns an error, with the zero Installation, if OpenTofu cannot be installed. While a pak is
 // unreadable, it also returns an error unless the selected pak has the recorded name and the recorded or a newer
@@ -228,8 +229,8 @@ func compareTofu(a, b *brokerpak.Pak) int {
 }
 
 // ApplyUpgrade applies the template of a record with OpenTofu versions of the pak's terraform_upgrade_path, one after
-// the other, up to the pak's default version. Without an apply, the result is nil. The first version depends on the one
-// that wrote the state and on the condition (see ConditionOf):
+// the other, up to the pak's default version. If no apply is necessary, ApplyUpgrade returns nil. The first version
+// depends on the one that wrote the state and on the condition (see ConditionOf):
 //   - A version older than the default one wrote the state: the next version in the path or, unless the condition is
 //     Complete, the version that wrote the state, if it is in the path.
 //   - The default version wrote the state: that version alone if the condition is Changing, because the last apply

@@ -115,10 +115,11 @@ func (m *Manager) List(ctx context.Context, kind Kind, progress Progress) ([]Sto
 // batchSize is the number of states that Walk keeps in memory at the same time.
 const batchSize = 64
 
-// Walk calls visit, one call after the other, with the content of each binding or instance of a kind, or of both kinds
-// for "", sorted by the name of the workspace. The argument of visit contains the state and the record. If a workspace
-// cannot be read, the condition is Unreadable, and the record or both are nil. A workspace that was removed meanwhile
-// is left out. Walk keeps up to 64 states in memory. It calls progress after each state; progress may be nil.
+// Walk calls visit, one call after the other, with the content of each binding or instance of a kind, or of both
+// kinds for "", sorted by the name of the workspace. The argument of visit contains the state and the record. If a
+// workspace cannot be read, the condition is Unreadable, and the record or both are nil. A workspace that is empty or
+// was removed meanwhile is left out. Walk keeps up to 64 states in memory. It calls progress after each state;
+// progress may be nil.
 //
 // Walk is not read-only: empty workspaces are deleted if OpenTofu has to read the states, and incomplete state files of
 // the backend local are restored. It waits for a running command only if that holds the lock of such a state; see
@@ -231,10 +232,10 @@ func (r *StateRecord) Entry() Entry {
 //   - Complete if the state contains the mark of a complete apply of its record. A destroy removes the mark before it
 //     destroys resources; a later apply of the same record that fails leaves it.
 //   - Importing if an import was not finished.
-//   - Deleting if, after the last complete apply, a destroy began or Workspace.Forget removed a resource from the
-//     state.
+//   - Deleting if an apply was complete once and, after the last complete one, a destroy began or Workspace.Forget
+//     removed a resource from the state.
 //   - Changing if any apply was ever complete.
-//   - Creating otherwise.
+//   - Creating otherwise, also after a destroy of an unfinished creation has begun.
 //
 // ConditionOf never returns Unreadable.
 func ConditionOf(state *statestore.State, record *StateRecord) Condition {

@@ -168,8 +168,8 @@ func recordLost(
 // repeats the reservation every 200 ms until that run has removed the workspace or ctx ends, so ctx must have a
 // deadline. storeLost sets the record's Format, Adapter and UpdatedAt.
 //
-// It returns an error if the record cannot be encoded or stored. The error wraps workspace.ErrExists, not the context's
-// error, if the context ends while another run owns the workspace.
+// It returns an error if the record cannot be encoded or stored. If the context ends between two attempts, the error
+// wraps workspace.ErrExists and not the context's error.
 func storeLost(
 	ctx context.Context, m *Manager, space *workspace.Workspace, prepared *templates.Prepared, record *StateRecord,
 	owned bool,

@@ -12,9 +12,10 @@ import (
 	"service-adapter/internal/engine/workspace"
 )
 
-// changeWorkspace opens the workspace with this name, calls change with it and closes it. The workspace need not exist
-// in the backend, and its state has not been read; reader is an OpenTofu that can read it. The limit includes the wait
-// for other runs on this machine; when it is reached, the context of change ends.
+// changeWorkspace opens the workspace with this name, calls change with it and closes it. The workspace need not
+// exist in the backend, and its state has not been read; reader is an OpenTofu that can read it. The limit, which
+// must be greater than 0, includes the wait for other runs on this machine; when it is reached, the context of change
+// ends.
 //
 // If the manager has an Audit, the audit log records the whole work with entry, also if the workspace cannot be opened.
 // change may call report with the entry that it has read from the state, which then replaces entry; without an Audit,

@@ -164,10 +164,12 @@ func (m *Manager) upgradePlan(stored *Stored) (*brokerpak.Pak, []string, error) 
 // Manager.Reevaluate. Instead of the id, the name of its workspace is accepted if that contains a hash, for example
 // "bh-" and 64 hexadecimal digits; see Lookup. The upgrade is audited, and has the time limit of the kind.
 //
-// It returns the OpenTofu versions before and after the upgrade, such as "1.9.4" and "1.10.6". They are equal if the
-// state was already up to date, if a failed upgrade or change with the default version is only applied again, and if an
-// unfinished creation, import or deletion prevents the upgrade. If the upgrade fails later, to is the version that was
-// not reached. Both are "" if the upgrade failed before its steps were determined.
+// It returns the OpenTofu versions before and after the upgrade, such as "1.9.4" and "1.10.6". They are equal,
+// without an error, if there is nothing to upgrade because the default version or a newer one wrote the state; an
+// unfinished creation, import or deletion is no error then. They are also equal if a failed upgrade or change with
+// the default version is only applied again, and, with an error, if an unfinished creation, import or deletion
+// prevents the upgrade. If the upgrade fails later, to is the version that was not reached. Both are "" if the
+// upgrade failed before its steps were determined.
 //
 // The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted, and a
 // *LostResourcesError if resources are in no state. It is also an error if the record cannot be read, if no installed
@@ -364,13 +366,15 @@ func (m *Manager) ApplyStored(
 // could not save. Instead of the id, the name of its workspace is accepted if that contains a hash, for example "bh-"
 // and 64 hexadecimal digits; see Lookup.
 //
-// If the condition is not Complete, Drift does not compare anything and returns nil changes, because the resources that
-// should exist are unknown. With the condition Complete, an empty list means that the resources equal the state.
+// If the condition is not Complete, Drift prepares the template, but compares nothing and returns nil changes,
+// because the resources that should exist are unknown. With the condition Complete, an empty list means that the
+// resources equal the state.
 //
-// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted. It is also
-// an error if the record cannot be read, if the recorded template cannot be prepared, or if an ephemeral variable that
-// a provider block may read has no value. Other errors are those of opening the workspace, of reading its state and of
-// workspace.Workspace.Plan. After an error the condition is "" unless the template could be prepared.
+// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted. It is
+// also an error if the record cannot be read, if the recorded template cannot be prepared, or, with the condition
+// Complete, if an ephemeral variable that a provider block may read has no value. Other errors are those of opening
+// the workspace, of reading its state and of workspace.Workspace.Plan. After an error the condition is "" unless the
+// template could be prepared.
 func (m *Manager) Drift(
 	ctx context.Context, kind Kind, id string,
 ) (changes []tfjson.Change, condition Condition, err error) {
@@ -406,12 +410,13 @@ func withoutAudit(m *Manager) *Manager {
 // caller may remove it. backup is "" if the workspace had no state or the copy failed.
 //
 // PushState returns an error, and stores nothing, unless the content is a state with a record of this binding or
-// instance that the installed OpenTofu can read. The error wraps workspace.ErrNewerState if a newer OpenTofu wrote it.
-// PushState also stores nothing if no pak has a usable OpenTofu, if the workspace cannot be opened within the budget,
-// if the previous state cannot be read or copied, or if another run holds the lock of the state for too long
-// (*statelock.Error). Unless force is set, OpenTofu rejects a state with another lineage or an older serial than the
-// stored one (*opentofu.Error). After any other error of workspace.Workspace.Push, for example because OpenTofu was
-// interrupted, and after an error of the Audit, the state may have been stored.
+// instance that the installed OpenTofu can read. The error wraps workspace.ErrNewerState if a newer OpenTofu wrote
+// it. PushState also stores nothing if no pak has a usable OpenTofu, if the workspace cannot be opened within the
+// budget, if the previous state cannot be read or copied, or if another run holds the lock of the state for too long
+// (*statelock.Error). Unless force is set, OpenTofu rejects a state with another lineage or a lower serial number
+// than the stored one, or with the same serial number and another content (*opentofu.Error). After any other error of
+// workspace.Workspace.Push, for example because OpenTofu was interrupted, and after an error of the Audit, the state
+// may have been stored.
 func (m *Manager) PushState(
 	ctx context.Context, kind Kind, id string, file []byte, force bool,
 ) (backup string, err error) {

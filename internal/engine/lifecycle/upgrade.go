@@ -61,10 +61,14 @@ func UpgradeTarget(m *Manager, stored *Stored) (string, error) {
 // not save is saved first. recordUpgradeFailure may take ErrandGrace (8 seconds), even if the limit of ctx was reached.
 //
 // It does nothing and returns nil in these cases:
-//   - ctx was canceled, or failure means that OpenTofu or a provider was killed, so that the state may lack resources.
+//   - ctx was canceled, or failure means that OpenTofu or a provider was killed, so that the state may lack
+//     resources.
 //   - failure means that another run took over the workspace or that resources are in no state.
+//
+// Apart from saving such an unsaved state, it also does nothing and returns nil in these cases:
 //   - The workspace does not exist or is empty. An empty workspace is deleted.
-//   - The state is complete, which means that the upgrade changed nothing.
+//   - The state is complete, because the failed step changed no resource or failed only after it had applied
+//     everything.
 //
 // It returns an error if no pak has a usable OpenTofu, if the state or its record cannot be read or stored, or if the
 // pak does not contain the OpenTofu version that wrote the state.

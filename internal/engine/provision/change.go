@@ -14,12 +14,14 @@ import (
 )
 
 // applyChanges applies the desired record to an existing instance if there is a reason to, such as an unfinished last
-// run, another template or other values; see reasons. state and record are the stored ones and must not be nil. Without
-// a reason it returns the stored outputs, and Changed is false in the result.
+// run, another template or other values; see reasons. That an older OpenTofu wrote the state is a reason only if
+// AllowUpgrade is set. state and record are the stored ones and must not be nil. Without a reason applyChanges
+// returns the stored outputs, and Changed is false in the result.
 //
-// Before that, it completes op.desired and adds providers to op.installation; see prepareChange. Unless the request has
-// MustExist, it first resolves the inputs again, in place of op.Inputs and op.Generated, with the values of the stored
-// record that the instance keeps; see resolveWithImported.
+// Before it determines the reasons, applyChanges changes op, so that op is changed even if nothing is applied. Unless
+// the request has MustExist, it resolves the inputs again, in place of op.Inputs and op.Generated, if the instance
+// keeps values of the stored record; see resolveWithImported. It then completes op.desired and adds providers to
+// op.installation; see prepareChange.
 //
 // If an apply was ever complete, an older OpenTofu wrote the state and AllowUpgrade is set, applyChanges applies the
 // record with each OpenTofu of the upgrade path. workCtx ends before the time of the rollback, and fullCtx after it. If
@@ -27,10 +29,10 @@ import (
 // applies. Changes of a failed update remain: an update has no rollback, and may use fullCtx. In an errand, the failure
 // of an apply is recorded in the state.
 //
-// The error is a *fault.UserError if the request imports other resources than the stored instance. It is also an error
-// if Request.Resolve fails, if the record of the last complete apply cannot be decoded or the template cannot be
-// prepared, if a change is due although an older OpenTofu wrote the state and AllowUpgrade is not set, or if the apply
-// fails; see finish for the last one. The result is nil after an error.
+// The error is a *fault.UserError if the request imports other resources than the stored instance. It is also an
+// error if Request.Resolve fails, if the record of the last complete apply cannot be decoded or the template cannot
+// be prepared, if there is a reason and an apply was ever complete, but an older OpenTofu wrote the state and
+// AllowUpgrade is not set, or if the apply fails; see finish for the last one. The result is nil after an error.
 func (op *operation) applyChanges(
 	workCtx, fullCtx context.Context, state *statestore.State, record *lifecycle.StateRecord,
 ) (*Result, error) {

@@ -23,9 +23,11 @@ func (p *Provisioner) deadlines(ctx context.Context) (workCtx, fullCtx context.C
 }
 
 // readOwnState reads the state of the workspace and returns it if this operation wrote its record, which the random
-// Attempt in the record shows. It returns nil and no error if another run wrote the record or if the workspace does not
-// exist. It returns an error if the state cannot be read, or if its record is missing or cannot be decoded. Reading the
-// state first saves one that an earlier run could not save, and deletes an empty workspace.
+// Attempt in the record shows. It returns nil and no error if another run wrote the record or if the workspace does
+// not exist. It returns an error if the state cannot be read, or if its record is missing or cannot be decoded.
+// Reading the state first saves one that an earlier run could not save, and deletes an empty workspace. Afterwards
+// op.space uses the guard of the state that was read, even if another run wrote it, so the caller must not change the
+// workspace unless the result is a state.
 func (op *operation) readOwnState(ctx context.Context) (*statestore.State, error) {
 	state, err := op.space.State(ctx, op.installation)
 	if err != nil || state == nil {

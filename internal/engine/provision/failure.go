@@ -14,17 +14,18 @@ import (
 )
 
 // settleFailure handles failure, the error of an apply of the prepared template, and returns it with a nil Result,
-// unless the apply succeeded after all. For a request, the apply must have been a creation: settleFailure takes the
-// workspace over from all other runs and undoes the creation by destroying its resources and removing the workspace.
-// Imported resources are only dropped from the state; see undoCreation.
+// unless the apply succeeded after all. For a request, the apply must have been a creation, which settleFailure
+// undoes before ctx ends: it takes the workspace over, so that no other run can finish the creation, destroys the
+// resources and removes the workspace. Imported resources are only dropped from the state; see undoCreation.
 //
-// An errand undoes no apply. settleFailure first stores a state that OpenTofu could not store, which may take until ctx
-// ends. Then it records the reason of the failure in the state, so that the next errand can continue and a deletion
-// finds every resource. For that it has 8 seconds (lifecycle.ErrandGrace), even if the limit of ctx was reached.
+// An errand undoes no apply, so that the next errand can continue. settleFailure first stores a state that OpenTofu
+// could not store, so that a deletion finds every resource; that may take until ctx ends. Then it records the reason
+// of the failure in the state. For that it has 8 seconds (lifecycle.ErrandGrace), even if the limit of ctx was
+// reached.
 //
-// Apart from storing that state, settleFailure leaves the resources and the record as they are if OpenTofu was killed,
-// if ctx was canceled, if another run owns the workspace, if the workspace no longer exists, or if its state cannot be
-// read.
+// Apart from storing that state, settleFailure leaves the resources and the record as they are if OpenTofu was
+// killed, if ctx was canceled, if another run has become the owner of the workspace meanwhile, if the workspace no
+// longer exists, or if its state cannot be read or taken over.
 //
 // If the state shows that the apply created and stored everything, for example because OpenTofu failed only when it
 // released the lock, settleFailure logs a warning and returns the result and no error. It logs its own errors, and

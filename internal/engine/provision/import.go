@@ -122,7 +122,7 @@ func (op *operation) regenerateTemplate(ctx context.Context, prepared *templates
 // The values of user inputs become parameters of the instance (ImportedParameters). Values that the state marks as
 // sensitive, and values of other inputs, are stored only as ImportedValues, and are used for inputs without any other
 // value. If an input has a value in written and an attribute, and both are sensitive or both are not, that of the
-// attribute is used. If only one of them is sensitive, the other one is used.
+// attribute is used. If only one of them is sensitive, the one that is not sensitive is used.
 //
 // adoptValues returns an error, and leaves op.desired unchanged, if readAttributes fails, for example because such an
 // attribute has no value. It also returns an error if Request.Resolve fails.
@@ -147,10 +147,10 @@ func (op *operation) adoptValues(shown []byte, written *hclfile.Regenerated) err
 
 // resolveWithImported replaces the Inputs and Generated of the operation's request by calling Request.Resolve with
 // additional parameters: the ImportedParameters of op.desired, and the values in recordedInputs of the inputs that
-// Request.KeepRecorded names, which take precedence. recordedInputs are the inputs of the stored record, and may be
-// nil. If there are no additional parameters of either kind, resolveWithImported does not call Resolve, changes nothing
-// and returns nil. Otherwise it returns the error of Resolve. After an error, Inputs and Generated have been replaced
-// as well and must not be used.
+// Request.KeepRecorded names, which take precedence over the ImportedParameters. recordedInputs are the inputs of the
+// stored record, and may be nil. If there are no additional parameters of either kind, resolveWithImported does not
+// call Resolve, changes nothing and returns nil. Otherwise it returns the error of Resolve. After an error, Inputs
+// and Generated have been replaced as well and must not be used.
 func (op *operation) resolveWithImported(recordedInputs map[string]any) error {
 	parameters := maps.Clone(op.desired.ImportedParameters)
 	for _, name := range op.KeepRecorded {

@@ -124,13 +124,15 @@ type operation struct {
 // logs the status message that the template outputs.
 //
 // After an error the result is nil. The error is or wraps one of these in these cases:
-//   - a *fault.UserError if MustExist is not set and the request sets only some of the import inputs, the instance
-//     exists and did not import the same resources, or the import would destroy or replace a resource
+//   - a *fault.UserError if the request sets only some of the import inputs, if it imports other resources than the
+//     existing instance did, or if the import would destroy or replace a resource; with MustExist, which ignores the
+//     import inputs, none of these is an error
 //   - a *fault.UserError, fault.ErrBindingNotFound or fault.ErrBindingExists if OpenTofu fails and provision.errors
 //     of the service definition explains the failure; see lifecycle.ExplainError
 //   - the error of Request.Resolve, which may be a *fault.UserError, if that fails
 //   - an *opentofu.Error if OpenTofu fails, for example because it cannot import a resource
-//   - ErrStateMissing if an operator must restore the state
+//   - ErrStateMissing if MustExist is set and the backend has no state of the instance, or if the state of an
+//     existing instance disappears during the call
 //   - workspace.ErrTakenOver if another run owns the workspace
 //   - a *statelock.Error if another run holds the lock of the state for too long
 //   - a *lifecycle.LostResourcesError if resources are in no state
@@ -231,16 +233,18 @@ func (op *operation) createOrChange(workCtx, fullCtx context.Context) (*Result, 
 // claimAttempts is how often claimStored reads the state again because another machine changed it at the same time.
 const claimAttempts = 3
 
-// claimStored reads and returns the stored state and record of the instance. Before it reads a state, it saves one that
-// an earlier run could not save. If no apply was ever complete, it also takes the workspace over from all other runs:
-// the run that began the creation or import may be alive on another machine, and can then no longer apply it. The
-// takeover waits for a run that holds the lock of the state. If that run finished first, claimStored returns the state
-// that it stored.
+// claimStored reads and returns the stored state and record of the instance. Before it reads a state, it saves one
+// that an earlier run could not save; it deletes an empty workspace. If no apply was ever complete, it also takes
+// the workspace over from all other runs: the run that began the creation or import may be alive on another machine,
+// and can then no longer apply it. The takeover waits for a run that holds the lock of the state. If that run
+// finished first, claimStored returns the state that it stored. The takeover changes neither the record nor the
+// resources and outputs in the state, so the results are also valid after it.
 //
-// The error is ErrStateMissing if there is no state, and a *lifecycle.LostResourcesError if resources are in no state.
-// It wraps workspace.ErrTakenOver only if other runs took over, changed or deleted the workspace during each of three
-// attempts (claimAttempts). It is another error if the state or the record cannot be read, or if the takeover cannot be
-// stored; see workspace.Workspace.TakeOver. After an error, state and record must not be used.
+// The error is ErrStateMissing if there is no state, and a *lifecycle.LostResourcesError if resources are in no
+// state. It wraps a *statelock.Error if another run holds the lock for too long, and workspace.ErrTakenOver only if
+// other runs took over, changed or deleted the workspace during each of three attempts (claimAttempts). It is
+// another error if the state or the record cannot be read, or if the takeover cannot be stored; see
+// workspace.Workspace.TakeOver. After an error, state and record must not be used.
 func (op *operation) claimStored(
 	ctx context.Context,
 ) (state *statestore.State, record *lifecycle.StateRecord, err error) {
@@ -275,16 +279,20 @@ func (op *operation) readStored(ctx context.Context) (*statestore.State, *lifecy
 	return state, record, err
 }
 
-// create reserves the workspace of a new instance, imports the resources that the request names, applies the template
-// and returns the result. It completes op.desired, which is stored as the record of the reservation, and starts the
-// providers meanwhile. workCtx ends before the time of the rollback, and fullCtx after it.
+// create reserves the workspace of a new instance, imports the resources that the request names, applies the
+// template and returns the result. It completes op.desired, which is stored as the record of the reservation, and
+// starts the providers meanwhile. workCtx ends before the time of the rollback, and fullCtx after it. The result is
+// nil after an error.
 //
 // If the workspace already exists, the error wraps workspace.ErrExists. create then changes no stored state, except
 // that it saves one that an earlier run could not save. It is also an error if the template cannot be prepared, the
 // record cannot be encoded, or the workspace cannot be reserved; in the last case the reservation may be stored
-// nevertheless, and the next Apply continues with it. A failure after the reservation is passed to finish, which undoes
-// the creation of a request or records the failure of an errand, and returns the error, or the result if everything was
-// created nevertheless. The result is nil after an error.
+// nevertheless, and the next Apply continues with it.
+//
+// A failure after the reservation is passed to finish, which tries to undo the creation of a request or to record
+// the failure of an errand, and returns the error, or the result if everything was created nevertheless. If the
+// error wraps workspace.ErrTakenOver, this run no longer owns the workspace, and create has undone nothing. If it
+// wraps a *lifecycle.LostResourcesError, resources are in no state.
 func (op *operation) create(workCtx, fullCtx context.Context) (*Result, error) {
 	prepared, err := op.prepareDesired(workCtx)
 	if err != nil {
@@ -311,10 +319,10 @@ func (op *operation) create(workCtx, fullCtx context.Context) (*Result, error) {
 // finish then reads the outputs, within workCtx. prepared is the template that was applied, and creating states whether
 // the apply was a creation. workCtx ends before the time of the rollback, and fullCtx after it.
 //
-// If the apply was a creation, an error of it or of reading its outputs is passed to settleFailure, which undoes the
-// creation of a request and may still return a result. In an errand, the error of any apply is passed on as well, and
-// settleFailure records it. All other errors, and those that wrap a *lifecycle.LostResourcesError, are returned as they
-// are, with a nil result.
+// After a creation, both applyErr and an error of reading the outputs are passed to settleFailure, which tries to
+// undo the creation of a request or to record the failure of an errand, and may still return a result. After a
+// change, only the applyErr of an errand is passed on; an error of reading the outputs is not recorded. All other
+// errors, and those that wrap a *lifecycle.LostResourcesError, are returned as they are, with a nil result.
 func (op *operation) finish(
 	workCtx, fullCtx context.Context, prepared *templates.Prepared, creating bool, applyErr error,
 ) (*Result, error) {

@@ -84,9 +84,9 @@ func (d *Directory) passEphemeral(wd WorkingDir, c *opentofu.Command) error {
 // file descriptor of this process.
 //
 // keepInMemory removes an existing file at path; a missing one is not an error. The file in memory lasts until the
-// Directory is closed; another call for the same path uses it again, with its content. keepInMemory returns an error if
-// the file in memory or the link cannot be created, or if the existing file cannot be removed. Only Linux has files in
-// memory.
+// Directory is closed; another call for the same path uses it again, with its content. keepInMemory returns an error
+// if the file in memory or the link cannot be created, or if the existing file cannot be removed. On systems other
+// than Linux, which have no files in memory, it always returns an error.
 func (d *Directory) keepInMemory(path string) error {
 	file := d.outputs[path]
 	if file == nil {

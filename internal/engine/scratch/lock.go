@@ -24,9 +24,11 @@ const minStaleElsewhere = 10 * time.Minute
 // once; if the lock cannot be released, runWaiting continues to wait.
 //
 // It waits for half of the time that ctx has left, or 15 seconds if ctx has no deadline. The error is a
-// *statelock.Error if the lock was not released in that time or ctx ended during the wait, and that of runOnce if the
-// command failed for another reason: an *opentofu.Error if OpenTofu ended with a failure, and a plain error if it
-// cannot be started, also because ctx has ended, or the lease cannot be written.
+// *statelock.Error if the lock was not released in that time or ctx ended during the wait. If the command failed for
+// another reason, the error is that of runOnce: an *opentofu.Error if OpenTofu ended with a failure, and a plain
+// error if it cannot be started, also because ctx has ended, its output cannot be stored, or the lease cannot be
+// written. The output is nil with an error, unless the command succeeded and only the lease could not be written
+// afterwards.
 func (d *Directory) runWaiting(
 	ctx context.Context, i opentofu.Installation, c opentofu.Command,
 ) (output []byte, err error) {

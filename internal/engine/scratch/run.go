@@ -77,9 +77,9 @@ func (d *Directory) RunBase(
 	return d.Run(ctx, base, wd, vars, args...)
 }
 
-// run runs an OpenTofu command, args, in the working directory wd of the prepared template p with the variables vars,
-// as Run does; with nil vars the command gets the values of the previous run only if the working directory is not
-// replaced.
+// run runs an OpenTofu command, args, in the working directory wd of the prepared template p with the variables
+// vars, as Run does. With nil vars, the command always gets the values of ephemeral variables from the last run with
+// variables in wd, but the other values of that run only if the working directory is not replaced.
 //
 // If terminal is nil, run returns the standard output, and the errors of Run. Otherwise the command is connected to the
 // terminal: OpenTofu may ask the user for input, run does not repeat a command that fails because another run holds the

@@ -129,11 +129,11 @@ func (r *Root) OpenTemporary(ctx context.Context, workspace string) (*Directory,
 // temporaryPrefix is the beginning of the names of temporary scratch directories.
 const temporaryPrefix = "look-"
 
-// open takes the lease of the scratch directory called name, a file name below the directory of the Root, and creates
-// the directory, without the files that an earlier run left in it, except a state that could not be saved. Runs in it
-// select the workspace, whose name may differ from that of the directory. They are recorded in the lease only if the
-// caller sets recordsRuns. open waits for the lease until the context ends, and ends a run that hangs; see
-// Options.StaleLock. With encryption it also writes the script with the keys.
+// open takes the lease of the scratch directory called name, a file name below the directory of the Root, and
+// creates the directory, without the files that an earlier run left in it, except a state that could not be saved.
+// Runs in it select the workspace, whose name may differ from that of the directory. They are recorded in the lease
+// only if the caller sets recordsRuns. open waits for the lease until the context ends, and ends a run that hangs;
+// see Options.StaleLock. With encryption it also writes the script with the keys. The caller must call Close.
 //
 // With an error the result is nil and no lease is held. The error wraps that of the context and names the holder, if it
 // is known, if the context ends first. It is another error if the lease cannot be locked or written, or if a file

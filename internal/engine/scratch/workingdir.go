@@ -59,11 +59,12 @@ func (wd WorkingDir) variant() templates.Variant {
 
 // ensureWorkingDir creates the working directory wd with links to the prepared directory p. If commands in wd use
 // providers, it also starts those that several runs can share, without waiting until they are ready; ctx limits only
-// the time until they must be ready. If these providers already run in wd for the same prepared directory,
-// ensureWorkingDir does nothing. Otherwise an existing working directory is replaced, also with a state in it that
-// could not be saved. If commands in wd use providers, those that run for another working directory or another prepared
-// directory are stopped first. In a working directory for which usesDefaultWorkspace reports true, ensureWorkingDir
-// redirects the default workspace of the backend to the state of this workspace.
+// the time until they must be ready. ensureWorkingDir does nothing if it has started these providers in wd for the
+// same prepared directory and they have not been stopped since. In every other case, also if commands in wd use no
+// providers or the template has none to share, it replaces an existing working directory, even with a state in it
+// that could not be saved. If commands in wd use providers, those that run for another working directory or another
+// prepared directory are stopped first. In a working directory for which usesDefaultWorkspace reports true,
+// ensureWorkingDir redirects the default workspace of the backend to the state of this workspace.
 //
 // It returns an error if the directory cannot be created or the prepared directory cannot be read, if the stored
 // settings of the backend cannot be read or changed, or if the environment, the files for the output or the pipe of the

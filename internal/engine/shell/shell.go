@@ -24,8 +24,9 @@ type Runner struct {
 }
 
 // Process is a command that Runner.Start started. Its channel Ended is closed when the command has ended. Its field
-// Err, which may be read only then, is nil if the command succeeded, and an error otherwise. The caller must call Stop.
-// If this process ends before, the command and its process group are killed.
+// Err, which may be read only then, is nil if the command succeeded, and an error otherwise. The caller must call
+// Stop exactly once, even if the command has ended. If the caller's own process ends without calling Stop, the
+// process group of the command is killed.
 type Process struct {
 	// Ended is closed when the command has ended.
 	Ended chan struct{}

@@ -12,9 +12,10 @@ import (
 )
 
 // create creates the directory of a workspace, DIR/WORKSPACE, where DIR is the directory of the store, with these
-// files, and writes all of it to the disk. The keys of files are file names without a directory, and the values are the
-// contents; the files have mode 0600. create also creates DIR, its missing parents and DIR.tmp. Other processes see
-// either all files or no directory. create does not check the name of the workspace.
+// files, and writes all of it to the disk. The keys of files are file names without a directory, and the values are
+// the contents; the files have mode 0600. create also creates DIR, its missing parents and DIR.tmp. Other processes
+// see either all files or no directory. create does not check the name of the workspace. It waits, without a time
+// limit, while another process cleans DIR.tmp; see createScratch.
 //
 // The error wraps fs.ErrExist if the directory of the workspace exists, even if it is empty. It is another error if a
 // directory or a file cannot be created, locked, renamed or synced; the directory of the workspace may have been

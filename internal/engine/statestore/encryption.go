@@ -144,10 +144,10 @@ echo '{"keys":{"encryption_key":"%s"'"$decryption"'},"meta":{"external_data":{"i
 
 // KeyScript returns the text of the key script to which Configuration refers: a POSIX shell script through which
 // OpenTofu requests the keys of states. It contains all keys, encoded in base64 and not encrypted, so the caller must
-// store it in a file that only this user can read. When OpenTofu reads an encrypted state, the script writes the id of
-// that state's key to the file whose path is the script's path with AskedSuffix appended. It fails if the state names a
-// key that is not among those of the receiver, if the metadata of the state does not have the form that the script
-// writes, or if the id cannot be written. The receiver must not be nil.
+// store it in a file that only this user can read. When OpenTofu reads an encrypted state, the script writes the id
+// of that state's key to the file whose path is the script's path with AskedSuffix appended. The script fails if the
+// state names a key that is not among those of the receiver, if the metadata of the state does not have the form that
+// the script writes, or if the id cannot be written. The receiver must not be nil.
 func (c *Encryption) KeyScript() []byte {
 	var rules strings.Builder
 	for _, key := range c.keys() {

@@ -47,11 +47,12 @@ const (
 	setLock = 37
 )
 
-// lock takes the state's lock without waiting. The error is a *HeldError if another run holds it, with empty fields if
-// that run has not described itself. It is any other error if the lock cannot be taken, or if the open file or its path
-// cannot be inspected. The result current is false, with a nil error, if another run deleted the workspace after the
-// file was opened; the file then has another path or none, and its lock protects nothing. The lock ends with release,
-// or when the file is closed. After an error, or if current is false, the caller must close the file.
+// lock takes the state's lock without waiting. The file must be open for writing. The error is a *HeldError if
+// another run holds the lock, with empty fields if that run has not described itself. It is any other error if the
+// lock cannot be taken, or if the open file or its path cannot be inspected. The result current is false, with a nil
+// error, if another run deleted the workspace after the file was opened; the file then has another path or none, and
+// its lock protects nothing. The lock ends with release, or when the file is closed. After an error, or if current
+// is false, the caller must close the file.
 func (f *stateFile) lock() (current bool, err error) {
 	err = f.fcntl(syscall.F_WRLCK)
 	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) {

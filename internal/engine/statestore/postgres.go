@@ -184,9 +184,10 @@ func (p *postgres) ReadAll(ctx context.Context, workspaces []string) (map[string
 	return rows, err
 }
 
-// readRows reads the rows of workspaces with one query and returns their data by the name of the workspace. The data of
-// a row with NULL is empty. Workspaces without a row are absent from the result, which is an empty map if no workspace
-// has one. readRows returns nil and the error of the connection or the query, or of the context if that ends first.
+// readRows reads the rows of workspaces with one query and returns their data by the name of the workspace. The data
+// of a row with NULL is empty. Workspaces without a row are absent from the result, which is an empty map if no
+// workspace has one. readRows returns nil and the error of the connection or the query, or of the context if that
+// ends first. The error does not wrap ErrUnprepared if the table does not exist; see unprepared.
 func (p *postgres) readRows(ctx context.Context, workspaces []string) (map[string][]byte, error) {
 	return ctxio.Await(ctx, func() (map[string][]byte, error) {
 		texts := map[string][]byte{}
@@ -225,7 +226,8 @@ func (p *postgres) List(ctx context.Context) ([]string, error) {
 
 // each runs a query with these arguments and calls scan for every row of the result; scan reads the columns of the
 // current row with rows.Scan. It stops at the first error of the connection, the query, the context or scan, and
-// returns it. A result without rows is not an error.
+// returns it. A result without rows is not an error. While the server does not answer, each does not return even if
+// the context has ended, so the caller must run it under ctxio.Await.
 func (p *postgres) each(ctx context.Context, scan func(*sql.Rows) error, query string, arguments ...any) error {
 	rows, err := p.db.QueryContext(ctx, query, arguments...)
 	if err != nil {

@@ -38,8 +38,9 @@ func (p *postgres) CheckSessions(ctx context.Context) error {
 	return nil
 }
 
-// sharesSessions reports the result of sharedSessions for two connections of the pool, and returns them to the pool. It
-// returns false and an error if it cannot get two connections, or if sharedSessions fails.
+// sharesSessions reports the result of sharedSessions for two connections of the pool, and returns them to the pool.
+// It returns false and an error if it cannot get two connections, or if sharedSessions fails. While the server does
+// not answer, it does not return even if the context has ended, so the caller must run it under ctxio.Await.
 func (p *postgres) sharesSessions(ctx context.Context) (bool, error) {
 	var clients [2]*sql.Conn
 	for n := range clients {
@@ -55,8 +56,9 @@ func (p *postgres) sharesSessions(ctx context.Context) (bool, error) {
 
 // sharedSessions reports whether one of two clients changes its session or uses a session of the other, or whether a
 // lock of the first client is lost. It takes and releases advisory locks with random ids. It returns false and the
-// error of a query if one fails or the context ends. Poolers choose the session that was used last, or all in turn; the
-// clients therefore send their queries in an irregular order, which reveals both.
+// error of a query if one fails or the context ends; while the server does not answer, it does not return even then.
+// Poolers choose the session that was used last, or all in turn; the clients therefore send their queries in an
+// irregular order, which reveals both.
 func sharedSessions(ctx context.Context, clients [2]*sql.Conn) (bool, error) {
 	var sessions [2]int
 	for _, n := range []int{0, 0, 1, 0, 1, 1, 0} {

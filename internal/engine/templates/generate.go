@@ -126,9 +126,10 @@ func allowDestroyFile(resources []string) object {
 
 // variants returns the files of a template's prepared directory by variant and file name: those of the template t and
 // the generated ones. A file is either its text, a string, or an object to encode in JSON. Only the apply variant
-// declares the guard. In the destroy variant, the files of the template lack the validations of variables, and an
-// override disables prevent_destroy in the resources that set it. m is the result of inspecting the template, b is the
-// state backend, and version is that of OpenTofu, such as "1.10.6". variants writes no file.
+// declares the guard, the mark of a complete apply and the output with the record of the last complete apply. In the
+// destroy variant, the files of the template lack the validations of variables, and an override disables
+// prevent_destroy in the resources that set it. m is the result of inspecting the template, b is the state backend,
+// and version is that of OpenTofu, such as "1.10.6". variants writes no file.
 func variants(m *hclfile.Module, t Template, b backend.Backend, version string) map[Variant]object {
 	apply := templateFiles(m, t.Inputs, b)
 	destroy := maps.Clone(apply)

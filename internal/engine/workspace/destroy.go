@@ -13,14 +13,15 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Destroy runs "tofu destroy" for all resources in the workspace's state except the guard, the resource that holds the
-// caller's record. The guard stays until Remove deletes the workspace. p is the prepared directory of the template and
-// selects the OpenTofu, which may be newer than the one that applied the template. vars are the values of the
-// template's variables; those that the template does not declare are ignored. Destroying a workspace that does not
-// exist is not an error, unless it contained resources when this Workspace read it. A state that State, TakeOver or
-// Apply has just read is not read again before the run. If this Workspace does not know the guard, Destroy uses the
-// guard in the state, whichever run created that. Before the run, a state that an earlier run could not save is saved;
-// after it, so is one that this run could not save, if possible (see HasUnsavedState).
+// Destroy runs "tofu destroy" for all resources in the workspace's state except the guard, the resource that holds
+// the caller's record. The guard stays until Remove deletes the workspace. p is the prepared directory of the
+// template and selects the OpenTofu, which may be newer than the one that applied the template. vars are the values
+// of the template's variables; those that the template does not declare are ignored, and a missing one without a
+// default is null. Destroying a workspace that does not exist is not an error, unless it contained resources when
+// this Workspace read it. A state that State, TakeOver or Apply has just read is not read again before the run. If
+// this Workspace does not know the guard, Destroy uses the guard in the state, whichever run created that. Before the
+// run, a state that an earlier run could not save is saved; after it, so is one that this run could not save, if
+// possible (see HasUnsavedState).
 //
 // If OpenTofu cannot evaluate the template against the real resources or read a data source, and has not begun to
 // change a resource, a warning is logged and the destroy is repeated without refreshing them. Afterwards Destroy reads
@@ -119,7 +120,8 @@ func (w *Workspace) BeginDestroy(ctx context.Context, i opentofu.Installation) e
 // "-target=aws_s3_bucket.b". destroyOptions needs the state only if the guard is not known, or for targets. It then
 // reads the state, as State does, if that may have changed since the last read or if a state waits to be saved. The
 // result is nil without an error, and the caller must not run a destroy, if that state does not exist or no target
-// remains. The error is ErrNewerState if the OpenTofu i is older than the state, and otherwise that of State.
+// remains. The error is ErrNewerState if the OpenTofu i is older than the one that wrote the guard, even if the state
+// is not read, and otherwise that of State.
 func (w *Workspace) destroyOptions(ctx context.Context, i opentofu.Installation) ([]string, error) {
 	exclude := []string{"-exclude=" + statestore.GuardAddress}
 	if i.Excludes() && w.guard.tofuVersion != "" {
@@ -168,10 +170,11 @@ func (w *Workspace) Remove(ctx context.Context, i opentofu.Installation) error {
 //
 // The error is ErrNotEmpty, which lists the resources, if the state contains resources other than the guard. It is
 // ErrTakenOver if another run owns the workspace, if another run changed the state meanwhile and the workspace is not
-// empty now, or if this Workspace has neither read nor created the guard in the state. It is ErrNewerState if the
-// OpenTofu i is older than the state, a *statelock.Error if another run holds the lock for too long, and any other
-// error if the state cannot be read or the workspace cannot be deleted. After an error of the last kind, the workspace
-// may have been deleted.
+// empty now or cannot be read, or if this Workspace has neither read nor created the guard in the state. It is
+// ErrNewerState if the OpenTofu i is older than the state, a *statelock.Error if another run holds the lock for too
+// long, and any other error if the state cannot be read or the workspace cannot be deleted. After a *statelock.Error,
+// the workspace may exist with an empty state and without its guard. After an error of the last kind, it may also
+// have been deleted.
 func (w *Workspace) remove(ctx context.Context, i opentofu.Installation) error {
 	stored, err := w.lastRead, error(nil)
 	if stored.text == nil {

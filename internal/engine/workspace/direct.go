@@ -46,9 +46,10 @@ type snapshot struct {
 // not behave as required.
 const maxConflicts = 10
 
-// readDirectly reads the state without OpenTofu, or uses the content in d.prefetched, which an earlier query of the
-// backend returned. Like OpenTofu's "state pull" it takes no lock. If the workspace does not exist, ok is true and the
-// snapshot now has no state and no text; a workspace without resources and outputs yields a text but no state.
+// readDirectly reads the state without OpenTofu. If d.prefetched contains the workspace, every call uses that
+// content, which an earlier query of the backend returned, and does not access the backend. Like OpenTofu's "state
+// pull" it takes no lock. If the workspace does not exist, ok is true and the snapshot now has no state and no text;
+// a workspace without resources and outputs yields a text but no state.
 //
 // The result ok is false, without an error, if OpenTofu must read the state: if the backend or the OpenTofu i does not
 // allow direct access, if the state cannot be decrypted or parsed, and after an error of the backend, so that OpenTofu

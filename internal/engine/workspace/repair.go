@@ -41,7 +41,8 @@ func (w *Workspace) Backup(state *statestore.State) (path string, err error) {
 // serial number and another content. The error is an *opentofu.Error then, and also if OpenTofu fails for another
 // reason. It is a *statelock.Error if another run holds the lock of the state for too long. It is any other error if
 // the OpenTofu i does not support the backend or the encryption or cannot be started, if an earlier state cannot be
-// saved, if the file for text cannot be written or removed, or if a local state cannot be copied.
+// saved, if the file for text cannot be written or removed, or if a local state cannot be copied or is damaged and
+// cannot be restored (statestore.ErrIncomplete).
 //
 // If OpenTofu rejects text, or another run holds the lock, text is not stored. After any other error of the push itself
 // it may be stored.

@@ -47,11 +47,11 @@ func (s *states) setLastRead(stored snapshot) {
 	s.maskSecrets(stored.state)
 }
 
-// read reads the state of the workspace, without OpenTofu if possible, otherwise with "tofu state pull" of the OpenTofu
-// i. It takes no lock of an existing state. If there is no state, or an empty one, the field state of the snapshot is
-// nil. Reading a missing workspace with OpenTofu may create it. Unless the field direct of the snapshot is set, which
-// means a read without OpenTofu, the field absent reports that the workspace is missing and was not created. read does
-// not change lastRead; see setLastRead.
+// read reads the state of the workspace, without OpenTofu if possible, otherwise with "tofu state pull" of the
+// OpenTofu i. It takes no lock of an existing state. If there is no state, or an empty one, the field state of the
+// snapshot is nil. Reading a missing workspace with OpenTofu may create it. If the field direct of the snapshot is
+// set, the state was read without OpenTofu, and the snapshot of a missing workspace has no text. Otherwise the field
+// absent reports that the workspace is missing and was not created. read does not change lastRead; see setLastRead.
 //
 // With an error the field state is nil as well. The error wraps statestore.ErrIncomplete if the state file of the
 // backend local is incomplete or the row of the workspace in pg has no data. It is an *opentofu.Error if OpenTofu could
@@ -141,9 +141,10 @@ func (s *states) storeState(
 	return s.push(ctx, i, wd, text)
 }
 
-// compareAndSwap stores text, with the serial number increased by one, if the stored state still is expected, the
-// snapshot that was read. If another run holds the lock for too long, the error is a *statelock.Error. If storing fails
-// after ctx has ended, it is that of replaceState.
+// compareAndSwap stores text, with the serial number in text increased by one, if the stored state still is expected,
+// the snapshot that was read, which must contain a state. Afterwards lastRead may still contain the replaced state.
+// If another run holds the lock for too long, the error is a *statelock.Error. If storing fails after ctx has ended,
+// it is that of replaceState.
 //
 // After any other failure, compareAndSwap reads the state again. It succeeds if isStored reports that this is the new
 // state; the parameter of isStored is nil if the workspace has no state. The error is ErrTakenOver if the state has
@@ -175,16 +176,16 @@ func (s *states) compareAndSwap(
 
 // deleteIfUnchanged deletes the workspace if its state is still the one in the snapshot before, without OpenTofu if
 // possible, otherwise with the OpenTofu i. The caller must have checked that the snapshot contains no resource except
-// the guard, because any other resource would be forgotten and not destroyed. If the snapshot is absent, so that no
-// workspace exists, deleteIfUnchanged only removes leftovers of dead runs: with the local backend, and under its lock,
-// the directory of a workspace without a state, and with other backends a stale lock that a run under this lease or an
-// earlier one left.
+// the guard, because any other resource would be forgotten and not destroyed. Afterwards lastRead may still contain
+// the deleted state. If the snapshot is absent, so that no workspace exists, deleteIfUnchanged only removes leftovers
+// of dead runs: with the local backend, and under its lock, the directory of a workspace without a state, and with
+// other backends a stale lock that a run under this lease or an earlier one left.
 //
-// If the state has been changed, the error is statestore.ErrChanged, or ErrTakenOver if OpenTofu noticed the change. It
-// is an *opentofu.Error if the snapshot contains no state and OpenTofu finds that the workspace is no longer empty, or
-// if OpenTofu fails for another reason. It is a *statelock.Error if another run holds the lock of the state for too
-// long, and any other error if the state cannot be read or changed. After a failure of OpenTofu or of the backend, the
-// workspace may have been deleted, or exist with an empty state.
+// If the state has been changed, the error is statestore.ErrChanged, or ErrTakenOver if OpenTofu noticed the change.
+// It is an *opentofu.Error if the snapshot contains no state and OpenTofu finds that the workspace is no longer
+// empty, or if OpenTofu fails for another reason. It is a *statelock.Error if another run holds the lock of the state
+// for too long, and any other error if the state cannot be read or changed. After a *statelock.Error, the workspace
+// may exist with an empty state; after a failure of OpenTofu or of the backend, it may also have been deleted.
 func (s *states) deleteIfUnchanged(ctx context.Context, i opentofu.Installation, before snapshot) error {
 	switch {
 	case before.absent && s.engine.files == nil:
@@ -238,15 +239,17 @@ func (s *states) deleteDirectly(
 	return remaining, false, nil
 }
 
-// deleteWithOpenTofu deletes a workspace that contains the guard, if its state is still the snapshot before. First it
-// stores an empty state, which OpenTofu rejects if the state has been changed since it was read; the error is
-// ErrTakenOver then. Then it runs "tofu workspace delete" for the empty workspace, which OpenTofu rejects if another
-// run has created a resource in it; that is not an error, because the workspace in the snapshot no longer exists. A
-// forced delete would also delete resources that were created while it waited for the lock.
+// deleteWithOpenTofu deletes a workspace that contains the guard, if its state is still the snapshot before. The
+// caller must have checked that the snapshot contains no other resource, because such a resource would be forgotten
+// and not destroyed. First deleteWithOpenTofu stores an empty state, which OpenTofu rejects if the state has been
+// changed since it was read; the error is ErrTakenOver then. Then it runs "tofu workspace delete" for the empty
+// workspace, which OpenTofu rejects if another run has created a resource in it; that is not an error, because the
+// workspace in the snapshot no longer exists. A forced delete would also delete resources that were created while it
+// waited for the lock.
 //
 // The error is a *statelock.Error if another run holds the lock for too long, an *opentofu.Error if OpenTofu failed,
 // and any other error if the text of the snapshot is not a state or a file cannot be written. The workspace may then
-// exist with an empty state.
+// exist with an empty state or have been deleted.
 func (s *states) deleteWithOpenTofu(ctx context.Context, i opentofu.Installation, before snapshot) error {
 	empty, err := statestore.WithoutContent(before.text)
 	if err != nil {

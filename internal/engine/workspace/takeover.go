@@ -69,11 +69,12 @@ func (w *Workspace) StoreRecord(ctx context.Context, i opentofu.Installation) er
 // new state. Before all that, an unsaved state of an earlier run is saved. After a success the caller must set
 // w.lastRead, which may still contain the replaced state.
 //
-// The error names the operation doing. It is ErrTakenOver if another run owns the workspace or has changed the state
-// since it was read, or if the workspace does not exist, a *statelock.Error if another run holds the lock for too long,
-// and that of transform if transform fails. Other errors are those of saving the unsaved state and of reading and
-// storing the state; the new state may be stored after them. After an error the returned state, which may be nil, must
-// not be used.
+// The error names the operation doing. It is ErrTakenOver if the guard in the state is not the one that this
+// Workspace knows, if another run has changed the state since it was read, or if the workspace does not exist or is
+// empty. If this Workspace knows no guard, only a state without one is rewritten. The error is a *statelock.Error if
+// another run holds the lock for too long, and that of transform if transform fails. Other errors are those of saving
+// the unsaved state and of reading and storing the state; the new state may be stored after them. After an error the
+// returned state, which may be nil, must not be used.
 func (w *Workspace) rewrite(
 	ctx context.Context, i opentofu.Installation, doing string,
 	transform func([]byte) ([]byte, error), isStored func(*statestore.State) bool,

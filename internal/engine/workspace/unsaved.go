@@ -13,9 +13,9 @@ import (
 	"service-adapter/internal/engine/statestore"
 )
 
-// pushUnsaved saves a state that an earlier run could not save, if there is one, and removes its file from the scratch
-// directory. Of several such states, it saves the first; see scratch.Root.UnsavedState. Before that, and also without
-// such a state, it repairs an incomplete state of the local backend.
+// pushUnsaved saves a state that an earlier run could not save, if there is one, and removes its file from the
+// scratch directory. Of several such states, it saves the first and leaves the others; see scratch.Root.UnsavedState.
+// Before that, and also without such a state, it repairs an incomplete state of the local backend.
 //
 // In three cases the state is not saved but its file is moved to the cache directory, a warning is logged, and the
 // error is nil:

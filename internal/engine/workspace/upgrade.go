@@ -40,10 +40,11 @@ func (w *Workspace) currentState(
 // of all of them.
 func (w *Workspace) SetRecord(record []byte) { w.guard.pendingRecord = record }
 
-// updateGuard stores the record of SetRecord, or the version of a newer OpenTofu, in the guard, with "tofu apply" that
-// targets only the guard. It runs OpenTofu only if either differs from the stored one. p and vars are the prepared
-// template and its variables, which that command evaluates but does not apply. After a success the record is no longer
-// pending.
+// updateGuard stores the record of SetRecord, or the version of a newer OpenTofu, in the guard, with "tofu apply"
+// that targets only the guard. This Workspace must know the guard. updateGuard runs OpenTofu only if the record or
+// the version differs from the stored one. If the state has disappeared, that run creates the guard again without an
+// error, and the Progress of the scratch directory reports GuardCreated. p and vars are the prepared template and its
+// variables, which that command evaluates but does not apply. After a success the record is no longer pending.
 //
 // The error is ErrNewerState if the OpenTofu is older than the state, a *statelock.Error if another run holds the lock
 // for too long, an *opentofu.Error if the command fails, and any other error if the command cannot be prepared, an
@@ -66,12 +67,13 @@ func (w *Workspace) updateGuard(ctx context.Context, p *templates.Prepared, vars
 }
 
 // ReplaceProviders replaces the addresses of providers in the state, with "tofu state replace-provider" for each, and
-// logs each replacement. It considers only the providers of managed resources. replacements maps an old address to the
-// new one, such as "registry.terraform.io/hashicorp/aws" to "registry.opentofu.org/opentofu/aws". Replacements of
+// logs each replacement. It considers only the providers of managed resources. replacements maps an old address to
+// the new one, such as "registry.terraform.io/hashicorp/aws" to "registry.opentofu.org/opentofu/aws". Replacements of
 // replacements are followed, and the addresses of a provider in the two public registries are equivalent. No provider
-// has to be installed. Except for reading the state, OpenTofu is only run if the state contains an address to replace;
-// a workspace that does not exist is not an error. Without replacements, ReplaceProviders does nothing and does not
-// read the state.
+// has to be installed. ReplaceProviders uses the state that was read last; if that may have changed since, or if a
+// state waits to be saved, it reads the state as State does. Apart from that, OpenTofu is only run if the state
+// contains an address to replace. A workspace that does not exist is not an error. Without replacements,
+// ReplaceProviders does nothing and does not read the state.
 //
 // The errors are those of State, ErrNewerState if the OpenTofu i is older than the state, a *statelock.Error if another
 // run holds the lock of the state for too long, an *opentofu.Error if OpenTofu failed, and any other error if a local

@@ -42,12 +42,13 @@ func (e *Engine) Workspaces(ctx context.Context, i opentofu.Installation) ([]str
 // peekBatch is the number of states that PeekAll reads with one query, if the backend can read several at once.
 const peekBatch = 16
 
-// PeekAll reads the states of several workspaces, as Peek does, without their leases. It reads batches of 16 workspaces
-// concurrently, and the workspaces of a batch one after another. Unless the backend or the OpenTofu i prevents that, it
-// reads the states of a batch with one query. PeekAll calls report once per name, with the index of the name in names
-// and the result of Peek: a nil state without an error means that the workspace does not exist or is empty. The calls
-// may be concurrent and in any order. PeekAll returns after the last call of report. The end of ctx makes the remaining
-// reads fail, except for states that a query has already returned, but report is still called for each name.
+// PeekAll reads the states of several workspaces, as Peek does, without their leases. It reads batches of 16
+// workspaces concurrently, at most as many batches at once as the process has CPUs, and the workspaces of a batch one
+// after another. Unless the backend or the OpenTofu i prevents that, it reads the states of a batch with one query.
+// PeekAll calls report once per name, with the index of the name in names and the result of Peek: a nil state without
+// an error means that the workspace does not exist or is empty. The calls may be concurrent and in any order. PeekAll
+// returns after the last call of report. The end of ctx makes the remaining reads fail, except for states that a
+// query has already returned, but report is still called for each name.
 func (e *Engine) PeekAll(
 	ctx context.Context, i opentofu.Installation, names []string,
 	report func(n int, state *statestore.State, err error),

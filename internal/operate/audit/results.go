@@ -116,11 +116,12 @@ type parser struct {
 }
 
 // read parses the lines of one audit log until io.EOF. It calls p.visit for each end event that has a time, and for
-// each object that is cut off, even if it is a begin event. An object that is cut off before its time gets the time of
-// the last complete line, also of an earlier log that p has read; it causes no call if there is no such line. See line
-// for its other fields. All other lines cause no call, and neither do lines of 64 KB (longestLine) or more; at most
-// that much is held in memory. The last line does not have to end with a line break. read returns the error of the
-// reader, except io.EOF. Before an error, p.visit may have been called, also for the line at which the reader failed.
+// each object that is cut off, even if it is a begin event. An object that is cut off before its time gets the time
+// of the last complete line with a time, also of an earlier log that p has read; it causes no call if there is no
+// such line. See line for its other fields. All other lines cause no call, and neither do lines of 64 KB
+// (longestLine) or more; at most that much is held in memory. The last line does not have to end with a line break.
+// read returns the error of the reader, except io.EOF. Before an error, p.visit may have been called, also for the
+// line at which the reader failed.
 func (p *parser) read(from io.Reader) error {
 	lines := bufio.NewReaderSize(from, longestLine)
 	for tooLong := false; ; {
@@ -139,11 +140,11 @@ func (p *parser) read(from io.Reader) error {
 	}
 }
 
-// line parses one line of an audit log and calls p.visit if the line is an end event with a time, or an object that is
-// cut off: a line that begins with "{" and is not valid JSON, even if it is a begin event. The event of an object that
-// is cut off has the result "interrupted", the command "unknown" if it lacks one, and the time of the last complete
-// line that has one if it lacks a time; without any time it is ignored. All other lines are ignored. If the line is
-// complete and has a time, line stores that time in p.newest.
+// line parses one line of an audit log and calls p.visit if the line is an end event with a time, or an object that
+// is cut off: a line that begins with "{" and is not valid JSON, even if it is a begin event. The event of an object
+// that is cut off has the result "interrupted", the command "unknown" if it lacks one, and the time of the last
+// complete line that has one if it lacks a time; without any time it is ignored. All other lines are ignored. If the
+// line is complete and has a time, line stores that time in p.newest, even if an earlier line has a later time.
 func (p *parser) line(line []byte) {
 	var event struct {
 		End

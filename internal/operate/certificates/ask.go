@@ -32,10 +32,11 @@ const requestsAtOnce = 8
 // record are left out, because they belong to other adapters. A deployment whose manifest cannot be read is added with
 // an Error, because its service is unknown.
 //
-// If a request for an instance fails, the reason is added to the Error of the instance. If the deployments cannot be
-// listed, the reason is added to Survey.Errors, and only the instances in the survey are asked about. An instance that
-// only the Director knows and that is deleted meanwhile is left out. Several requests run at the same time. Ask calls
-// progress, which may be nil, after each instance, and not concurrently.
+// If a request for an instance fails, for example because its deployment does not exist, the reason is added to the
+// Error of the instance. If the deployments cannot be listed, the reason is added to Survey.Errors, and only the
+// instances in the survey are asked about. An instance that only the Director knows is left out if a request fails
+// because it was deleted meanwhile, unless the deployments cannot be listed again. Several requests run at the same
+// time. Ask calls progress, which may be nil, after each instance, and not concurrently.
 //
 // Ask returns an error only if ctx ends. The survey is incomplete then: instances that only the Director knows are
 // missing, and others may have an Error because of ctx.

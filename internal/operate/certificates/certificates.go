@@ -125,10 +125,10 @@ type Group struct {
 }
 
 // Add adds a binding or an instance of the state backend, with its state, as Manager.Walk of package lifecycle passes
-// it. For a binding, it also adds its instance if the survey does not contain that yet. Add ignores an item that the
-// options exclude. If the service and the plan are unknown, because the item cannot be read, only Options.IDs exclude
-// it. A binding whose instance is unknown is only added to s.Unreadable, whatever the options are, and its certificates
-// are not read.
+// it. The items may be added in any order: for a binding, Add also adds its instance if the survey does not contain
+// that yet, without the outputs until the instance itself is added. Add ignores an item that the options exclude. If
+// the service and the plan are unknown, because the item cannot be read, only Options.IDs exclude it. A binding whose
+// instance is unknown is only added to s.Unreadable, whatever the options are, and its certificates are not read.
 //
 // Otherwise, if the state, its record or a certificate in its outputs cannot be read, the reason becomes the Error of
 // the binding or the instance, which has the certificates that can be read. Add itself cannot fail.

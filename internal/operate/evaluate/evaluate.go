@@ -85,19 +85,20 @@ type instanceState struct {
 
 // Variables resolves the variables of the template for request.Action, as the commands of the broker's protocol do, and
 // returns them by name. For unbind, these are the variables of a new binding, as for bind. It runs neither OpenTofu nor
-// BOSH, and reads no configuration file. process supplies the environment, in which the operator's defaults and the
-// variables of expressions are looked up, and the stream for warnings in the log. request.Action is not checked: an
-// unknown action counts as "update".
+// BOSH. process supplies the stream for warnings in the log, and the environment, in which the operator's defaults
+// and the variables of expressions are looked up. Variables reads no configuration file, but the variables
+// SERVICE_ADAPTER_<KEY> in the environment apply, except those for paks and secure_manifests. request.Action is not
+// checked: an unknown action counts as "update".
 //
 // A variable for which only the template has a default is left out; any other variable without a value has the origin
 // "unset", which is not an error. If the action has no template, the result contains all resolved variables.
 //
-// Variables returns an error if the pak is invalid or cannot be read, if the service or the plan cannot be determined,
-// if the request, the description of the instance or the operator's defaults are not valid, or if a variable cannot be
-// resolved. For bind and unbind, it is also an error if the service has no bind section, if it requires an app and the
-// body names none, if a check of bind.requires does not hold, or if an output of the instance cannot be resolved. The
-// error wraps a *fault.UserError if the cf user would see its message. Its text masks the secrets of the request, of
-// the instance and of the operator's defaults. The map must not be used after an error.
+// Variables returns nil and an error if the pak or a variable SERVICE_ADAPTER_<KEY> is invalid, if the pak cannot be
+// read, if the service or the plan cannot be determined, if the request, the description of the instance or the
+// operator's defaults are not valid, or if a variable cannot be resolved. For bind and unbind, it is also an error if
+// the service has no bind section, if it requires an app and the body names none, if a check of bind.requires does
+// not hold, or if an output of the instance cannot be resolved. The error wraps a *fault.UserError if the cf user
+// would see its message. Its text masks the secrets of the request, of the instance and of the operator's defaults.
 func Variables(process session.Process, request Request) (variables map[string]Variable, err error) {
 	process.Getenv = config.Override(process.Getenv, map[string]string{
 		config.Variable:                       os.DevNull, // an author has no configuration
@@ -113,9 +114,10 @@ func Variables(process session.Process, request Request) (variables map[string]V
 }
 
 // evaluate selects the service and plan of a request and resolves the variables of its action, by name, with the open
-// session s. The variables of the actions bind and unbind are those of the bind template, and those of any other action
-// are those of the provision template; the action provision ignores the manifest in the description of the instance.
-// evaluate registers the secrets of the request and of the described instance in s for masking.
+// session s. The variables of the actions bind and unbind are those of the bind template, and those of any other
+// action are those of the provision template; the action provision ignores the manifest in the description of the
+// instance. evaluate registers the secrets of the request, of the described instance and of the operator's defaults
+// in s for masking.
 //
 // It returns nil and an error if the service or the plan cannot be determined, if the request, the description of the
 // instance or the operator's defaults are not valid, or if a variable cannot be resolved. For bind and unbind, it is
@@ -186,8 +188,8 @@ func evaluateProvision(
 //
 // body is the body of the request and may be nil; the ids of service and plan are added unless it contains them, but
 // body is not changed. state describes the deployed instance. If its outputs are not nil, they replace the outputs of
-// provision.bosh, and take precedence over those of the provision template. The secrets in body and in the instance are
-// registered in s for masking.
+// provision.bosh, and take precedence over those of the provision template. The secrets in body, in the instance and
+// in the operator's defaults are registered in s for masking.
 //
 // evaluateBind returns nil and an error if the request, the manifest in state or the operator's defaults are not valid,
 // if the service has no bind section, if it requires an app and the body names none, if a check of bind.requires does

@@ -49,10 +49,12 @@ type Change struct {
 // the changes begin. A value that is missing on one side is nil in the change. Reason, Effect and Consequence are not
 // set, and secrets are not masked.
 //
-// Mappings are compared by their keys in sorted order. The entries of two lists are matched by name if all of them are
-// mappings with unique names; a generated entry without a deployed entry of its name is matched with the deployed one
-// that its migrated_from names. A different order of such entries, or of the AZs of an instance group, is a change of
-// its own. Other lists are compared entry by entry if they have the same length, and otherwise as a whole.
+// Mappings are compared by their keys in sorted order. The entries of two lists are matched by name if all of them
+// are mappings with unique names; a generated entry without a deployed entry of its name is matched with the deployed
+// one that its migrated_from names, under the name of the latter. If the entries that both lists contain are in
+// another order, one more change has the path of the lists, and their names in the two orders as its values. AZs of
+// an instance group that are only in another order are one change with both lists. Other lists are compared entry by
+// entry if they have the same length, and otherwise as a whole.
 func Diff(path string, deployed, generated any) []Change {
 	if reflect.DeepEqual(deployed, generated) {
 		return nil
@@ -119,10 +121,11 @@ func hasOtherOrder(path string, deployed, generated []any) bool {
 // azsPath matches the paths of the AZs of instance groups.
 var azsPath = regexp.MustCompile(`^/instance_groups/[^/]+/azs$`)
 
-// byName returns the entries of a list by their names, and the names in the order of the list. Both are nil unless each
-// entry is a mapping with a unique name. deployed contains the deployed instance groups by name; an entry that is not
-// among them, but names one of them in migrated_from, counts under the name of the latter. With a nil deployed, every
-// entry counts under its own name. For an empty list, entries is empty and not nil.
+// byName returns the entries of a list by their names, and the names in the order of the list. deployed contains the
+// deployed instance groups by name: the name of an entry that is not among them, but names one of them in
+// migrated_from, is in both results the name of the latter. With a nil deployed, every entry has its own name. Both
+// results are nil unless each entry is a mapping whose name in the results is not "" and unique. For an empty list,
+// entries is empty and not nil.
 func byName(list []any, deployed map[string]any) (entries map[string]any, names []string) {
 	entries = map[string]any{}
 	for _, item := range list {

@@ -170,9 +170,9 @@ func groupsOf(manifest any, deployed map[string]any) map[string]any {
 }
 
 // setEffects sets Effect and Consequence of each element of changes, in place, by the first rule of EffectRules that
-// matches. deployed and generated are the manifests between which changes are the differences, as normalised trees;
-// both are nil for changes of resources and of secrets. stored is the record of the deployed manifest, whose secrets
-// help to detect lost credentials, or nil if it has none.
+// matches; the last rule matches every change. deployed and generated are the manifests between which changes are the
+// differences, as normalised trees; both are nil for changes of resources and of secrets. stored is the record of the
+// deployed manifest, whose secrets help to detect lost credentials, or nil if it has none.
 func setEffects(changes []Change, deployed, generated any, stored *record.InstanceRecord) {
 	bindings := newCredentials(generated, stored)
 	before := groupsOf(deployed, nil)

@@ -50,17 +50,19 @@ var ErrNoDirectory = errors.New("preparing needs an absolute path: --dir or the 
 // the stream for the log.
 //
 // Run also checks the configuration and the binaries of the paks, creates dir and the directory of a local state
-// backend, and unpacks damaged binaries of zip files again. In two cases templates are not initialised in dir, but only
-// when they are first used. Each is a warning in the result, not an error:
+// backend, unpacks damaged binaries of zip files again, and sets the umask of this process to 077. In two cases
+// templates are not initialised in dir, but only when they are first used. Each is a warning in the result, not an
+// error:
 //   - A pak is a zip file. It is not prepared at all.
 //   - The state backend does not respond within the time limit of a command. The template at hand and all later ones
 //     are then only tried out with a temporary local state. The result lists their actions like prepared ones.
 //
 // Run returns ErrNoDirectory if the path is missing or relative. It returns another error if the configuration is
-// invalid, if a pak is invalid or its binaries differ from its lock or from those of an earlier call, if the settings
-// or the encryption keys of the state backend are rejected, if OpenTofu cannot initialise a template, if a directory
-// cannot be written, or if ctx ends. The result is nil if the path is missing or relative, or if the configuration or
-// the content of a pak is invalid; after any other error it contains the templates prepared so far.
+// invalid, if a pak or its lock is invalid or cannot be read, if its binaries differ from the lock or from those of
+// an earlier call, if the settings of the state backend are rejected, if OpenTofu cannot initialise a template, if a
+// directory cannot be written, or if ctx ends. The result is nil if the path is missing or relative, if the
+// configuration is invalid, or if a pak cannot be opened; after any other error, such as that of a lock or a binary,
+// it contains the templates prepared so far.
 func Run(ctx context.Context, process session.Process, dir string) (*Result, error) {
 	s := session.New(process, "prepare")
 	var result *Result

@@ -187,10 +187,10 @@ func maskManifest(ctx context.Context, secrets *redact.Secrets, text string) (st
 
 // maskRecord returns the adapter's record in a manifest with its secrets masked. text and the result are the encoded
 // form of the record. All recorded values of secrets are masked. Of the recorded results of functions such as
-// rand.base64, all texts are replaced by redact.Mask; counters and times are kept, because a replay needs them, and so
-// are the names of secrets that contain a parameter. In the rest of the record, the values that are recognised as
-// secrets are masked. maskRecord returns "" and an error if the record cannot be decoded, before or after masking, or
-// if ctx ends.
+// rand.base64, all texts are replaced by redact.Mask. Counters and times are kept, because a replay needs them, and
+// so are the names of secret parameters and of the secrets that hold their values. In the rest of the record, the
+// values that are recognised as secrets are masked. maskRecord returns "" and an error if the record cannot be
+// decoded, before or after masking, or if ctx ends.
 func maskRecord(ctx context.Context, secrets *redact.Secrets, text string) (string, error) {
 	stored, err := record.Decode(text)
 	if err != nil {

@@ -103,10 +103,11 @@ func Open(process session.Process, command string, options Options) (*Operator, 
 // Services returns the sorted names of all services of the readable paks. The result is empty if no pak can be read.
 func (o *Operator) Services() []string { return o.session.Catalog.ServiceNames() }
 
-// Plans returns the names of the plans of the service called service, or of all services for "", in no particular order
-// and with duplicates. They are the plans of the readable paks and those that the operator adds in the configuration or
-// the environment. Plans of the operator that are invalid are left out or incomplete, without an error. The result is
-// nil if no readable pak has the service, or if there are no plans.
+// Plans returns the names of the plans of the service called service, or of all services for "", in no particular
+// order and with duplicates. They are the plans of the readable paks and those that the operator adds in the
+// configuration or the environment. Invalid plans of the operator are not an error: such a plan is listed with its
+// name, which may be "", and all plans of the operator for a service are left out if its environment variable is not
+// a JSON array of objects. The result is nil if no readable pak has the service, or if there are no plans.
 func (o *Operator) Plans(service string) []string {
 	catalog := &o.session.Catalog
 	var names []string
@@ -153,9 +154,10 @@ func (o *Operator) UnreadablePaks() []error { return o.session.Catalog.Unreadabl
 // machine.
 func (o *Operator) IsLocal() bool { return o.session.Config.State.Type == config.Local }
 
-// IsEmpty reports whether the state backend contains no workspace, neither of this program nor of another one. It is
-// empty before its first use and after the loss of all states. IsEmpty returns an error, with a result that must not be
-// used, if the OpenTofu of no pak can be prepared, if the workspaces cannot be listed, or if ctx ends.
+// IsEmpty reports whether the state backend contains no workspace except "default", neither of this program nor of
+// another one. It is empty before its first use and after the loss of all states. IsEmpty returns an error, with a
+// result that must not be used, if the OpenTofu of no pak can be prepared, if the workspaces cannot be listed, or if
+// ctx ends.
 func (o *Operator) IsEmpty(ctx context.Context) (bool, error) {
 	reader, err := o.StateReader(ctx, nil)
 	if err != nil {

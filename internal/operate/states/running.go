@@ -40,29 +40,30 @@ type Running struct {
 	Credentials map[string]any
 }
 
-// DeleteBinding deletes a stored binding: it destroys the resources of its template and removes its state, with events
-// in the audit log. If the last apply may have been interrupted, it first applies the template again. id is the id of
-// the binding, or the name of its workspace if that contains a hash instead of the id. supplied contains the texts of
-// ephemeral inputs, by name, and may be nil; other ephemeral inputs are evaluated again in all cases. The texts and the
-// credentials of running are registered for masking.
+// DeleteBinding deletes a stored binding: it destroys the resources of its template and removes its state, with
+// events in the audit log. If the last apply may have been interrupted, it first applies the template again. id is
+// the id of the binding, or the name of its workspace if that contains a hash instead of the id. supplied contains
+// the texts of ephemeral inputs, by name, and may be nil; other ephemeral inputs are evaluated again in all cases.
+// The texts and the credentials of running are registered for masking.
 //
-// If running is nil, DeleteBinding uses the inputs with which the binding was created. Otherwise it evaluates the
-// inputs that depend on the service instance again. Without such inputs and without ephemeral ones, running is not
-// used.
+// If running is nil, DeleteBinding uses the inputs with which the binding was created, and evaluates ephemeral ones
+// without the service instance, so that an expression that reads the instance yields no value. Otherwise it evaluates
+// the inputs that depend on the service instance again. Without such inputs and without ephemeral ones, running is
+// not used.
 //
 // only lists the conditions that the binding may have; an empty only permits every condition. The error wraps
 // lifecycle.ErrNotStored if there is no such binding. It is another one, and no resource is changed, in these cases:
-//   - The condition is not permitted, the state or the record cannot be read, or the record names resources that are in
-//     no state (*lifecycle.LostResourcesError).
+//   - The condition is not permitted, the state or the record cannot be read, or the record names resources that are
+//     in no state (*lifecycle.LostResourcesError).
 //   - supplied has a name that is not an ephemeral input of the binding.
-//   - running is used, and the deployment or its manifest cannot be read, or an input with a recorded expression cannot
-//     be evaluated. The error names the input or the reference without a value.
+//   - running is used, and the deployment or its manifest cannot be read, or an input with a recorded expression
+//     cannot be evaluated. The error names the input or the reference without a value.
 //   - No installed pak has a usable OpenTofu, or none has a provider that the recorded template uses.
 //   - An ephemeral variable that a provider needs has no value.
 //
 // It is also an error if OpenTofu fails, if other runs keep changing the state, or if ctx ends. The state then keeps
-// the resources that remain, so that the deletion can be repeated. A *lifecycle.LostResourcesError names the resources
-// that could not be stored in the state.
+// the resources that remain, so that the deletion can be repeated. A *lifecycle.LostResourcesError names the
+// resources that could not be stored in the state.
 func (o *Operator) DeleteBinding(
 	ctx context.Context, id string, running *Running, supplied map[string]string, only ...lifecycle.Condition,
 ) error {
@@ -117,9 +118,10 @@ func (o *Operator) runningRequest(
 }
 
 // DestroyInstance destroys the resources of a stored service instance and removes its state, with events in the audit
-// log. If the last apply may have been interrupted, it first applies the template again. id is the id of the instance,
-// or the name of its workspace if that contains a hash instead of the id. The texts in supplied, the secrets of the
-// manifest and the credentials of running are registered for masking.
+// log. If the last apply may have been interrupted, it first applies the template again. The resources of an
+// unfinished import are not destroyed but only dropped from the state. id is the id of the instance, or the name of
+// its workspace if that contains a hash instead of the id. The texts in supplied, the secrets of the manifest and the
+// credentials of running are registered for masking.
 //
 // If running is nil, DestroyInstance uses the recorded inputs. Otherwise the secret inputs that the manifest contains
 // for the errand apply-instance have the values of the deployed manifest, and the other inputs are the recorded ones.
@@ -128,16 +130,17 @@ func (o *Operator) runningRequest(
 //
 // only lists the conditions that the instance may have; an empty only permits every condition. The error wraps
 // lifecycle.ErrNotStored if there is no such instance. It is another one, and nothing is destroyed, in these cases:
-//   - The condition is not permitted, the state or the record cannot be read, or the record names resources that are in
-//     no state (*lifecycle.LostResourcesError).
+//   - The condition is not permitted, the state or the record cannot be read, or the record names resources that are
+//     in no state (*lifecycle.LostResourcesError).
 //   - supplied has a name that is not an ephemeral input.
-//   - The deployment or its manifest cannot be read, a secret does not fit the type of its input, or a reference in the
-//     manifest has no value, which the error names.
+//   - running is not nil, and the record does not contain the name of the deployment, the deployment cannot be read,
+//     its manifest is empty or not a YAML mapping, a secret does not fit the type of its input, or a reference in the
+//     secrets has no value, which the error names.
 //   - No installed pak has a usable OpenTofu, or none has a provider that the recorded template uses.
 //   - An ephemeral variable that a provider needs has no value.
 //
-// It is also an error if OpenTofu fails, if another run takes over the workspace, or if ctx ends. The state then keeps
-// the resources that remain; a *lifecycle.LostResourcesError names those that could not be stored in it. See
+// It is also an error if OpenTofu fails, if another run takes over the workspace, or if ctx ends. The state then
+// keeps the resources that remain; a *lifecycle.LostResourcesError names those that could not be stored in it. See
 // lifecycle.DestroyWithInputs.
 func (o *Operator) DestroyInstance(
 	ctx context.Context, id string, running *Running, supplied map[string]string, only ...lifecycle.Condition,
@@ -198,13 +201,16 @@ func (o *Operator) runningInstance(ctx context.Context, running *Running, name s
 	}, nil
 }
 
-// resolve returns the value of a reference in the manifest of the deployment called deployment. It looks the name up in
-// the map r.Credentials and sends no request. reference has the form ((name)), ((/full/name)) or ((name.key)). The last
-// is a key of the mapping called name, unless a credential is called name.key. For a relative name, a credential with
-// the full name "/DIRECTOR/DEPLOYMENT/NAME", whose DIRECTOR may be the name of any Director, takes precedence over one
-// with the relative name; of several such full names, the first in alphabetical order counts. A list or mapping is
-// returned as JSON, a credential that is null as "", and other values as text. resolve returns "" and an error that
-// names the reference if it is malformed or if r.Credentials has no value for it.
+// resolve returns the value of a reference in the manifest of the deployment called deployment. It looks the name up
+// in the map r.Credentials and sends no request. reference has the form ((name)) or ((name.key)). The name may be a
+// full name, such as /full/name, and the key may consist of several, as in ((name.key.subkey)), for nested mappings.
+// ((name.key)) is a key of the mapping called name, unless a credential is called name.key.
+//
+// For a relative name, a credential with the full name "/DIRECTOR/DEPLOYMENT/NAME", whose DIRECTOR may be the name of
+// any Director, takes precedence over one with the relative name; of several such full names, the first in
+// alphabetical order counts. A list or mapping is returned as JSON, a credential that is null as "", and other values
+// as text. resolve returns "" and an error that names the reference if it is malformed or if r.Credentials has no
+// value for it; a key with the value null counts as missing.
 func (r *Running) resolve(deployment, reference string) (string, error) {
 	name, wrong := vars.ReferenceName(reference, true)
 	if wrong != "" {
@@ -254,8 +260,8 @@ func directorName(full, deployment string) string {
 // errandSecrets returns the secret inputs that the manifest of a running instance contains for the errand
 // apply-instance, by name, with references replaced by their values. They are the property secrets of the first job
 // apply-instance that has the properties intent and secrets. The result is nil if there is no such job, or if that
-// property is not a mapping. errandSecrets returns nil and an error if the manifest is not a YAML mapping, as is an
-// empty one, or if a reference has no value.
+// property is not a mapping. errandSecrets returns nil and an error if the manifest is empty or not a YAML mapping,
+// or if a reference in the secrets has no value.
 func errandSecrets(view *instance.View) (map[string]any, error) {
 	root, err := view.GetRaw("/instance_groups?")
 	if err != nil {

@@ -59,8 +59,9 @@ type Group struct {
 // those of a newer one, and those without such a pak. The zero value means that none is stored. It is part of the JSON
 // of `status`.
 type Behind struct {
-	// Stored is the number of all items of the kind. Any is the number of those that an older version of the pak or of
-	// OpenTofu, or another template, created. The items of Newer and WithoutPak are not among the latter.
+	// Stored is the number of all items of the kind; unreadable ones are counted in no other field. Any is the number
+	// of items that an older version of the pak or of OpenTofu, or another template, created. The items of Newer and
+	// WithoutPak are not among the latter.
 	Stored int `json:"stored"`
 	Any    int `json:"behind"`
 	// PakVersion, OpenTofu and Template are the numbers of items that differ in this property. An item can differ in
@@ -230,9 +231,9 @@ const templateDigits = 12
 // and the findings of `pak diff` identify the template. files maps the names of the template's files to their contents.
 func identify(files map[string]string) string { return brokerpak.Digest(files)[:templateDigits] }
 
-// noteUnfinished stores a binding or service instance in r.OldestUnfinished if it is neither complete nor unreadable,
-// and if its last change is older than that of the stored one, or none is stored. An item without a time counts as the
-// oldest, because an older release recorded it. Of items with equal times, the first one stays.
+// noteUnfinished sets r.OldestUnfinished to a binding or service instance that is neither complete nor unreadable, if
+// r.OldestUnfinished is nil or was changed later. An item without a time counts as the oldest, because an older
+// release recorded it. Of items with equal times, the first one stays. Any other item changes nothing.
 func (r *Report) noteUnfinished(stored *lifecycle.Stored) {
 	finished := stored.Condition == lifecycle.Complete || stored.Condition == lifecycle.Unreadable
 	if finished || r.OldestUnfinished != nil && r.OldestUnfinished.UpdatedAt <= stored.UpdatedAt {
