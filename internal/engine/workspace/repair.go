@@ -99,13 +99,14 @@ func (w *Workspace) Unlock(ctx context.Context, i opentofu.Installation, id stri
 // service instance. It returns the new name, such as "aside-b-1234-1700000000000000000", in which the number is the
 // time in nanoseconds. First it tries to save a state that an earlier run left, and to read the state. Any failure of
 // that, except a lock of another run, counts as a sign that the state cannot be read, even if the cause is an OpenTofu
-// that does not support the encryption or cannot be started. A state that could not be saved stays in the scratch
-// directory.
+// that does not support the encryption or cannot be started. States that could not be saved are moved from the scratch
+// directory to the cache directory, with a warning that names the file, because they would block the id.
 //
 // The name is "" with an error. SetAside returns an error if the state can be read or does not exist, a
 // *statelock.Error if another run holds its lock for too long, an error that wraps that of reading the state if only
-// OpenTofu can access the states of the backend, and any other error if the workspace cannot be renamed or ctx ends.
-// After an error of the backend or the end of ctx, the workspace may have been renamed.
+// OpenTofu can access the states of the backend, and any other error if the workspace cannot be renamed, a state cannot
+// be moved or ctx ends. After an error of the backend or of moving, or the end of ctx, the workspace may have been
+// renamed.
 func (w *Workspace) SetAside(ctx context.Context, i opentofu.Installation) (name string, err error) {
 	err = w.begin(ctx, i)
 	if err == nil {
@@ -121,11 +122,26 @@ func (w *Workspace) SetAside(ctx context.Context, i opentofu.Installation) (name
 	default:
 		name = w.unique("aside")
 		err = w.lock.Retry(ctx, func() error { return w.engine.store.SetAside(ctx, w.name, name) })
+		for err == nil && w.HasUnsavedState() {
+			err = w.setUnsavedAside()
+		}
 	}
 	if err != nil {
 		return "", w.wrapError("setting aside", err)
 	}
 	return name, nil
+}
+
+// setUnsavedAside moves a state that could not be saved to the cache directory, and logs a warning. It returns an
+// error, and logs nothing, if the file cannot be moved. There must be such a state; see HasUnsavedState.
+func (w *Workspace) setUnsavedAside() error {
+	kept, err := w.moveAside(w.engine.scratch.UnsavedState(w.name), "unreadable")
+	if err != nil {
+		return fmt.Errorf("moving the state that an earlier run could not save: %w", err)
+	}
+	w.engine.logger.Warn("set aside a state that could not be saved", "reason", "its workspace is set aside",
+		"workspace", w.name, "file", kept)
+	return nil
 }
 
 // Exec runs any OpenTofu command, args, with the prepared template p, the values vars of its variables, the guard's

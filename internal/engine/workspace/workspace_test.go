@@ -327,6 +327,27 @@ resource "directory_entry" "account" {
 		Expect(os.ReadFile(unsaved)).To(BeEquivalentTo(`{"version":99}`))
 	})
 
+	It("can be set aside with a state that cannot be saved, and its name used again", func(ctx context.Context) {
+		unsaved := filepath.Join(s.cache, "runs", "b-1", "apply", "errored.tfstate")
+		space := open(ctx, engine, "b-1")
+		Expect(space.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		Expect(space.Close()).To(Succeed())
+		Expect(os.MkdirAll(filepath.Dir(unsaved), 0o700)).To(Succeed())
+		Expect(os.WriteFile(unsaved, []byte(`{"version":99}`), 0o600)).To(Succeed())
+		space = open(ctx, engine, "b-1")
+		Expect(space.SetAside(ctx, installation())).To(MatchRegexp("^aside-b-1-[0-9]+$"))
+		Expect(space.Close()).To(Succeed())
+		kept, err := filepath.Glob(filepath.Join(s.cache, "unreadable-b-1-*.tfstate"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(kept).To(HaveLen(1))
+		Expect(readFile(kept[0])).To(BeEquivalentTo(`{"version":99}`))
+
+		space = open(ctx, engine, "b-1")
+		Expect(space.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		Expect(space.Close()).To(Succeed())
+		Expect(s.runs()).To(BeEmpty())
+	})
+
 	It("is one of ten that are created at the same time", func(ctx context.Context) {
 		var group sync.WaitGroup
 		for n := range 10 {
