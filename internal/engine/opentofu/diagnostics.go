@@ -32,9 +32,9 @@ const pluginFailed = `(?i)plugin did not respond|reattachment process not found|
 // the run's first error diagnostic, or the last line of the output if the output has no diagnostic. Further fields
 // identify some causes: a state backend that failed, the lock of another run, an own lock that OpenTofu could not
 // release, a provider that ended in the middle of a change, and a race between two machines that create the tables of
-// pg. Secrets are masked in Summary, Detail and Address. If the context of the run had ended before the run failed, the
-// run counts as interrupted, and the Error satisfies errors.Is with the context's error. Runner.Run returns an *Error,
-// never an Error.
+// pg. Secrets are masked in Summary, Detail and Address. If the context of the run had ended before the run failed,
+// the run counts as interrupted, and the Error wraps the error of ctxio.Err: the cause of the context if that wraps
+// the context's error, and otherwise the context's error itself. Runner.Run returns an *Error, never an Error.
 type Error struct {
 	Command  string // the subcommand, such as "apply"
 	Summary  string // one line without a final period, as is Detail
@@ -67,13 +67,13 @@ type Error struct {
 func (e *Error) Resource() string { return e.unmasked.Address }
 
 // InEvaluation reports whether OpenTofu exited because it could not evaluate the configuration or read a data source.
-// It assumes so if the failure has none of the other causes that this package recognises, also if the diagnostic has no
-// address. It is false for errors about managed resources, providers, state backends and locks, and for runs that were
-// interrupted or ended by a signal. It does not recognise the exit status of a plan that contains changes, for which it
-// is true; see FoundChanges.
+// It returns false if the diagnostic has the address of a managed resource, if a provider failed (see OfProvider), if
+// Backend or HeldLock is set, and if the run was interrupted or ended by a signal. It assumes one of the two causes
+// in all other cases, also if the diagnostic has no address, and for the exit status of a plan that contains changes;
+// see FoundChanges.
 func (e *Error) InEvaluation() bool {
 	address := e.Resource()
-	ofData := strings.HasPrefix(address, "data.") || strings.Contains(address, ".data.")
+	ofData := regexp.MustCompile(`^(module\.[^.\[]+(\[[^\]]*\])?\.)*data\.`).MatchString(address)
 	return e.ExitCode > 0 && e.cause == nil && e.Backend == "" && e.HeldLock == nil && !e.OfProvider() &&
 		(address == "" || ofData)
 }
@@ -214,10 +214,12 @@ func (e *Error) explain(stdout, stderr []byte, mask *redact.Secrets) {
 }
 
 // Mask sets Summary, Detail, Address, File and Line again from OpenTofu's diagnostic, of which the Error keeps the
-// unmasked text. It masks the secrets of mask in the first three; a nil mask masks none. Summary and Detail are
-// shortened to one line each of at most 1500 bytes. Detail is rewritten if a local-exec command failed; see causeFirst.
-// File and Line stay as they are if the diagnostic has no position. The caller calls Mask once more when it has learnt
-// more secrets, such as the sensitive values in the state. Mask undoes ReplaceText.
+// unmasked text. It masks the secrets of mask in the first three, and no secrets that only an earlier call of Mask
+// received. A nil mask masks only values that a text itself labels as secret, such as password=…. Summary and Detail
+// become one line each; a line longer than 1500 bytes is cut off there and ends with an ellipsis. Detail is rewritten
+// if a local-exec command failed; see causeFirst. File and Line stay as they are if the diagnostic has no position.
+// The caller calls Mask once more when it has learnt more secrets, such as the sensitive values in the state. Mask
+// undoes ReplaceText.
 func (e *Error) Mask(mask *redact.Secrets) {
 	e.Summary, e.Address = oneLine(mask.Clean(e.unmasked.Summary)), mask.Clean(e.unmasked.Address)
 	e.Detail = oneLine(causeFirst(mask.Clean(e.unmasked.Detail)))
@@ -303,9 +305,9 @@ func parseErrorText(output []byte) diagnostic {
 	return result
 }
 
-// oneLine returns a text as one line: it reduces all white space, including line ends, to single spaces, cuts off what
-// exceeds 1500 bytes and appends an ellipsis then, and removes one final period. It returns "" for a text of white
-// space.
+// oneLine returns a text as one line: it reduces all white space, including line ends, to single spaces and removes
+// it at both ends. If the line is then longer than 1500 bytes, it cuts off the rest and appends an ellipsis, which is
+// not counted. Finally it removes one final period. It returns "" for a text of white space.
 func oneLine(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > longestMessage {
