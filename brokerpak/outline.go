@@ -88,9 +88,9 @@ func (b *Bosh) InstanceGroups() []InstanceGroup {
 // addedGroups returns outlines of the instance groups that the operations of an ops file add or replace, in the order
 // of the file and with repetitions. The parameter text is the content of the ops file. An operation counts if its path
 // is /instance_groups and its value a list of groups, whose names may be "" here, or if its path is one level deeper,
-// such as /instance_groups/-, and its value a mapping with a name. Operations that change a part of a group do not
-// count. Question marks in a path are ignored. Optional, Sized and If are not set. addedGroups returns nil if there are
-// none or if the text is not a YAML list.
+// such as /instance_groups/-, and its value a mapping with a name. Operations that change a part of a group, and those
+// of the type test, do not count. Question marks in a path are ignored. Optional, Sized and If are not set. addedGroups
+// returns nil if there are none or if the text is not a YAML list.
 func addedGroups(text string) (groups []InstanceGroup) {
 	var operations []any
 	if err := yaml.Unmarshal([]byte(text), &operations); err != nil {
@@ -101,6 +101,7 @@ func addedGroups(text string) (groups []InstanceGroup) {
 		target := strings.ReplaceAll(value.Text(operation["path"]), "?", "")
 		added, isGroup := operation["value"].(map[string]any)
 		switch {
+		case operation["type"] == "test": // it changes nothing
 		case target == list:
 			groups = append(groups, value.Convert(value.Mappings(operation["value"]), outlineOf)...)
 		case isGroup && path.Dir(target) == list && added["name"] != nil:
@@ -146,9 +147,10 @@ func (b *Bosh) JobNames() []string {
 
 // addedJobs returns the names of the jobs that the operations of an ops file add or replace, in the order of the file
 // and with repetitions: single jobs, lists of jobs, and the jobs of instance groups and addons. The parameter text is
-// the content of the ops file. The name of a job that a group or addon contains may be ""; any other job without a
-// name is left out. Operations that change only a part of a job, such as its name, do not count, nor do those whose
-// path contains /properties. addedJobs returns nil if there are none or if the text is not a YAML list.
+// the content of the ops file. The name of a job that a group or addon contains may be ""; any other job without a name
+// is left out. Operations that change only a part of a job, such as its name, do not count, nor do those of the type
+// test and those whose path contains /properties. addedJobs returns nil if there are none or if the text is not a YAML
+// list.
 func addedJobs(text string) (names []string) {
 	var operations []any
 	if err := yaml.Unmarshal([]byte(text), &operations); err != nil {
@@ -156,7 +158,7 @@ func addedJobs(text string) (names []string) {
 	}
 	for _, operation := range value.Mappings(value.Normalise(operations)) {
 		target := strings.ReplaceAll(value.Text(operation["path"]), "?", "")
-		if strings.Contains(target, "/properties") {
+		if strings.Contains(target, "/properties") || operation["type"] == "test" {
 			continue
 		}
 		entries := value.Mappings(operation["value"])

@@ -170,8 +170,9 @@ func (c *serviceCheck) rotatedAuthorities(documents []templateDocument) {
 }
 
 // eachReference calls visit for each reference such as ((name)) in the scalars at and below node, keys of mappings
-// included. The arguments of visit are the scalar's node, the offset in bytes of the reference in the scalar's value,
-// and the reference with its parentheses. node must not be nil.
+// included, even if BOSH cannot interpolate the reference because of its syntax. The arguments of visit are the
+// scalar's node, the offset in bytes of the reference in the scalar's value, and the reference with its parentheses.
+// node must not be nil.
 func (d templateDocument) eachReference(node *yaml.Node, visit func(node *yaml.Node, at int, reference string)) {
 	for _, child := range node.Content {
 		d.eachReference(child, visit)
@@ -218,9 +219,10 @@ func (c *serviceCheck) variableTypes() map[string]string {
 }
 
 // variables adds an error to faults, at the position of the reference, for each invalid reference such as ((name)) at
-// and below node: BOSH cannot interpolate it, its name is neither a key of types nor one of declared, or it inserts a
-// boolean, an object or an array into a text. types are the types of the service's own variables, as variableTypes
-// returns them, and declared the names of the declared BOSH variables.
+// and below node, which must not be nil. A reference is invalid if BOSH cannot interpolate it because of its syntax,
+// if its name is neither an absolute CredHub path nor a key of types nor one of declared, or if it inserts a whole
+// boolean, object or array into a text; see variableFault. types are the types of the service's own variables, as
+// variableTypes returns them, and declared the names of the declared BOSH variables.
 func (d templateDocument) variables(node *yaml.Node, types map[string]string, declared []string, faults *diag.List) {
 	d.eachReference(node, func(node *yaml.Node, at int, reference string) {
 		if text, hint, names := variableFault(reference, reference == node.Value, types, declared); text != "" {

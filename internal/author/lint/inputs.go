@@ -44,9 +44,10 @@ func (c *serviceCheck) inputs() {
 	}
 }
 
-// constraints adds the findings in err, which must concern invalid constraints of inputs, to c.diags. Each one gets the
-// severity of the argument and, instead of its own position, that of the key constraints of the input. An error that is
-// not a diag.Errors, and nil, are ignored.
+// constraints adds the findings in err, which must concern invalid constraints of inputs, to c.diags. The position of
+// each finding must be that of the input, as in the errors of package schemas; it is replaced by that of the input's
+// key constraints, if there is one. The severity of each finding becomes that of the argument. A nil error, and one
+// that neither is nor wraps a diag.Errors, are ignored.
 func (c *serviceCheck) constraints(err error, severity diag.Severity) {
 	var findings diag.Errors
 	if !errors.As(err, &findings) {
@@ -79,8 +80,8 @@ func (c *serviceCheck) defaultValue(input brokerpak.Variable) {
 	}
 }
 
-// ignoredDefault adds a warning to c.diags if a plan input has a default. Brokers ignore such a default, because only
-// the properties of plans set plan inputs.
+// ignoredDefault adds a warning to c.diags if input, which must be a plan input, has a default other than null.
+// Brokers ignore such a default, because only the properties of plans set plan inputs.
 func (c *serviceCheck) ignoredDefault(input brokerpak.Variable) {
 	if input.HasDefault {
 		c.diags.Warnf(c.positions.value(input.Pos, "default"), "default-value",
@@ -104,10 +105,10 @@ func (c *serviceCheck) enum(input brokerpak.Variable) {
 }
 
 // violation returns the reason why an input does not accept the value item: a sentence without a period, or several
-// that are separated by semicolons. Each begins with subject, such as `the default of "size"`, or with a part of the
-// value, such as `field "max" of the default of "size"`. The result is "" if the input accepts the value, and if the
-// value cannot be checked, for example because the constraints of the input are invalid, which the method inputs
-// reports.
+// that are separated by semicolons, of which at most nine are listed and the others counted. Each begins with
+// subject, such as `the default of "size"`, or with a part of the value, such as `field "max" of the default of
+// "size"`. The result is "" if the input accepts the value, and if the value cannot be checked, for example because
+// the constraints of the input are invalid, which the method inputs reports.
 func violation(input brokerpak.Variable, item any, subject string) string {
 	err := schemas.CheckValues([]brokerpak.Variable{input}, map[string]any{input.Name: item},
 		func(string) string { return subject })

@@ -291,6 +291,12 @@ var _ = Describe("The details of rules", func() {
 			"service.yml": bosh +
 				"  computed_inputs:\n  - {name: a, type: object, default: \"${config(\\\"a.b\\\")}\"}\n",
 		}),
+		Entry("an operation of the type test sets nothing", map[string]string{
+			"service.yml": bosh + "    ops: [{ref: bosh/ops/a.yml}]\n",
+			"bosh/ops/a.yml": "- {type: test, path: \"/instance_groups/name=server/azs\", absent: true}\n" +
+				"- {type: replace, path: /instance_groups/name=server/azs?, value: [z1]} # plan-owned\n" +
+				"- {type: test, path: /instance_groups/name=server/azs, value: [z1]}\n",
+		}, "bosh/ops/a.yml:2:"),
 		Entry("properties and overrides of plans that only the BOSH template inserts", map[string]string{
 			"service.yml":       bosh + plansWithValues,
 			"bosh/manifest.yml": group + "{a: ((size)), b: ((zone)), c: ((tls)), d: ((net))}\n",

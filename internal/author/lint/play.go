@@ -43,8 +43,9 @@ type player struct {
 	manifests []simulation // the manifests that were generated successfully
 }
 
-// A simulation is the generated manifest of a simulated deployment, with the name of its plan and the marks guessed
-// (sample values were used) and forced (conditional ops files were applied without their conditions).
+// A simulation is the generated manifest of a simulated deployment, with the name of its plan, which is "" without a
+// plan, and the marks guessed (sample values were used) and forced (conditional ops files were applied without their
+// conditions).
 type simulation struct {
 	*instance.View
 	plan string // the name of the plan, "" without one
@@ -64,11 +65,11 @@ func newSimulation(attempt deployment, manifest string) simulation {
 	}
 }
 
-// play simulates a deployment of each plan, without parameters and with those of each example of the plan, and adds the
-// failures to c.diags, both errors and violations of the schema of BOSH manifests. For a service without plans, it does
-// so without a plan. It also applies conditional ops files without their conditions, because few plans satisfy all of
-// them. The generated manifests are added to c.manifests. play returns the error of ctx if ctx ended, and nil
-// otherwise.
+// play simulates a deployment of each plan, without parameters and with those of each example of the plan. For a
+// service without plans, it does so without a plan. It adds the failures to c.diags, except those that reportFailure
+// ignores, and the violations of the schema of BOSH manifests. It also applies conditional ops files without their
+// conditions, because few plans satisfy all of them; see playConditional. The generated manifests are added to
+// c.manifests. play returns the error of ctx if ctx ended, and nil otherwise. The service must have a bosh section.
 func (c *player) play(ctx context.Context) error {
 	for _, attempt := range c.deployments() {
 		faults, err := c.deploy(ctx, attempt)

@@ -106,9 +106,10 @@ func declaredNames(spec *release.Job, prefix string, keys int) []string {
 	return slices.Compact(names)
 }
 
-// nearest returns the sorted names of the declared properties below a prefix or, if there are none, below its nearest
-// ancestor that has some. prefix is a dotted name with a dot at its end, or "". The names are cut to one key more than
-// that prefix or ancestor has. The result is nil if the spec declares no properties.
+// nearest returns the names of the declared properties below a prefix or, if there are none, below its nearest
+// ancestor that has some. prefix is a dotted name with a dot at its end, or "". The names are cut to one key more
+// than that prefix or ancestor has, and are sorted and without duplicates. The result is nil if the spec declares no
+// properties.
 func nearest(spec *release.Job, prefix string) []string {
 	names := declaredNames(spec, prefix, strings.Count(prefix, ".")+1)
 	for len(names) == 0 && prefix != "" {
@@ -138,10 +139,11 @@ func takesMapping(property release.Property) bool {
 	}
 }
 
-// A setting classifies the value that a property of a job has in a manifest. It is missing, the zero value, if there is
-// no value or null; off for false; and on for any other value. It is hidden if the value is not known, because the
-// manifest has a text with a variable such as ((name)) at or above the property, or because the property is neither set
-// nor declared in the spec.
+// A setting classifies the value of a property of a job. It is missing, the zero value, if there is no value or null;
+// off for false; on for any other value; and hidden if the value is not known, for example because a text with a
+// variable such as ((name)) is at or above the property. The method setting of deployedJob also considers the
+// defaults in the spec, and returns hidden for a property that the manifest does not set if the spec declares neither
+// its name nor one above or below it. settingOf ignores the spec.
 type setting int
 
 const (

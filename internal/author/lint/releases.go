@@ -238,10 +238,11 @@ type deployedJob struct {
 // slice.
 func (j *deployedJob) at(steps ...string) []string { return slices.Concat(j.path, steps) }
 
-// properties returns the properties that BOSH uses for the job. own is true if the manifest has properties, other than
-// null, for the job itself. Otherwise own is false, and the result consists of those of the instance group or addon and
-// of the whole manifest, where the former take precedence. The properties are nil if those of the job are not a
-// mapping.
+// properties returns the properties that BOSH uses for the job. own is true if the manifest has properties, other
+// than null, for the job itself; the result is nil if they are not a mapping. Otherwise own is false, and the result
+// consists of the properties of the whole manifest and those of the instance group or addon, which replace those of
+// the manifest with the same top-level key. It is then empty, not nil, if there are none. The result must not be
+// modified.
 func (j *deployedJob) properties() (properties map[string]any, own bool) {
 	item, exists := j.manifest["properties"]
 	if !exists || item == nil {

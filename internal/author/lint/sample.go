@@ -189,8 +189,9 @@ type operation struct {
 	added *yaml.Node // the value
 }
 
-// operations returns the operations of an ops file that have a path and a value, in their order. root is the root node
-// of the file and may be nil. The result is nil if root is not a list or if it contains no such operation.
+// operations returns the operations of an ops file that have a path and a value, in their order, without those of the
+// type test, which change nothing. root is the root node of the file and may be nil. The result is nil if root is not a
+// list or if it contains no such operation.
 func operations(root *yaml.Node) []operation {
 	if root == nil || root.Kind != yaml.SequenceNode {
 		return nil
@@ -198,6 +199,9 @@ func operations(root *yaml.Node) []operation {
 	var all []operation
 	for _, entry := range root.Content {
 		_, path := yamltree.Get(entry, "path")
+		if _, kind := yamltree.Get(entry, "type"); kind != nil && kind.Value == "test" {
+			continue
+		}
 		if _, added := yamltree.Get(entry, "value"); path != nil && added != nil {
 			all = append(all, operation{path.Value, added})
 		}

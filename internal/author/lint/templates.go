@@ -307,8 +307,9 @@ func checkImportedTemplate(c *serviceCheck, action *brokerpak.Action, addresses 
 	}
 }
 
-// checkImportPath adds a warning to c.diags, at pos, unless path has the form TYPE.NAME.ATTRIBUTE, where TYPE.NAME is
-// one of addresses, the addresses of the imported resources. list is the key that contains the path, for the message.
+// checkImportPath adds a warning to c.diags, at pos, unless path begins with one of addresses and a period, as in
+// TYPE.NAME.ATTRIBUTE. addresses are those of the imported resources, such as "aws_instance.web". The part after the
+// period is not checked. list is the key that contains the path, for the message.
 func checkImportPath(c *serviceCheck, path, list string, addresses []string, pos diag.Pos) {
 	if !slices.ContainsFunc(addresses, func(address string) bool { return strings.HasPrefix(path, address+".") }) {
 		c.diags.Warnf(pos, "import",
