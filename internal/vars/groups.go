@@ -51,16 +51,16 @@ func OpsOfPlan(service *brokerpak.Service, plan brokerpak.Plan) []brokerpak.Docu
 }
 
 // conditionsOfPlan returns a function that reports whether the condition of an ops file holds if a user of the plan
-// sets no parameters. It evaluates the conditions with the overrides and properties of the plan, of which the overrides
-// take precedence, and with the defaults and computed inputs of the service. There are no defaults of the operator, no
-// configuration, no environment variables, and no constants of a request. A nil condition holds; one that cannot be
-// evaluated does not hold. The service must not be nil.
+// sets no parameters. It evaluates the conditions with the properties and overrides of the plan, of which the
+// properties take precedence, as in requests (see Provision.Resolve), and with the defaults and computed inputs of the
+// service. There are no defaults of the operator, no configuration, no environment variables, and no constants of a
+// request. A nil condition holds; one that cannot be evaluated does not hold. The service must not be nil.
 func conditionsOfPlan(service *brokerpak.Service, plan brokerpak.Plan) func(condition *expr.Template) bool {
 	scope := NewScope(Options{Environment: Environment{
 		Env:    func(string) (string, bool) { return "", false },
 		Config: func(string) (any, bool) { return nil, false },
 	}})
-	scope.Set(PlanLayer, value.Merge(plan.Properties, plan.ProvisionOverrides))
+	scope.Set(PlanLayer, value.Merge(plan.ProvisionOverrides, plan.Properties))
 	_ = scope.Defaults(service.Provision.UserInputs) // an input that cannot be resolved remains unset
 	_ = scope.Computed(service.Provision.ComputedInputs)
 	return func(condition *expr.Template) bool {
