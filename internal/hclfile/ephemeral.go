@@ -33,7 +33,7 @@ func (m *Module) EphemeralVariables() []string {
 }
 
 // isEphemeral reports whether the block of a variable sets the argument ephemeral to the constant true, or to the text
-// "true", which OpenTofu accepts as well. It returns false for any other value and if the argument is missing.
+// "true" or "1", which OpenTofu accepts as well. It returns false for any other value and if the argument is missing.
 func isEphemeral(block *hclsyntax.Block) bool { return isTrue(block, "ephemeral") }
 
 // providerNode is the node of the blocks whose values a provider may read in addition to its resources.

@@ -17,12 +17,13 @@ variable "plain" {}
 variable "no" { ephemeral = false }
 variable "yes" { ephemeral = true }
 variable "text" { ephemeral = "true" }
+variable "one" { ephemeral = "1" }
 variable "late" {}
 `,
 			"b_override.tf": `variable "late" { ephemeral = true }`,
 		})
 		Expect(diags.Err()).NotTo(HaveOccurred())
-		Expect(module.EphemeralVariables()).To(Equal([]string{"late", "text", "yes"}))
+		Expect(module.EphemeralVariables()).To(Equal([]string{"late", "one", "text", "yes"}))
 		Expect(module.ProvidersRead).To(BeEmpty())
 	})
 

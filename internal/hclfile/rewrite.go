@@ -30,8 +30,9 @@ type rewriter struct {
 	text      strings.Builder // the resources so far, not formatted
 }
 
-// An argument is a name and the HCL text of its expression, to be written as NAME = EXPRESSION: an attribute in a block
-// or in a nested attribute, or an entry of a map, whose name is the key.
+// An argument is a name and the HCL text of its expression, to be written as NAME = EXPRESSION: an attribute in a
+// block or in a nested attribute, or an entry of a map, whose name is the key. The name is plain text without
+// quotation marks or escapes; object quotes it.
 type argument struct {
 	name       string
 	expression string
@@ -49,9 +50,12 @@ type arguments struct {
 	added     map[string]*expression // the arguments that import_parameters_to_add adds
 }
 
-// writeResource appends the block of an imported resource to w.text. The block contains the values in the state that a
-// configuration may set, changed by the additions, deletions and mappings of the import action, which w must already
-// contain. An id that is both optional and computed is left out unless it is added. Warnings are added to w.result.
+// writeResource appends the block of an imported resource to w.text. The block contains the values in the state that
+// a configuration may set, changed by the additions, deletions and mappings of the import action, which w must
+// already contain. An id that is both optional and computed is left out unless it is added. Warnings are added to
+// w.result, and the entries of w.mappings record whether they were used and which values they replaced, for
+// assignValues and warnUnused.
+//
 // writeResource returns an error if a name or a number cannot be written as HCL, or if a value does not have the form
 // that the schema requires. After an error w.text ends in the middle of the block.
 func (w *rewriter) writeResource(r importedResource) error {
@@ -123,8 +127,8 @@ func (w *rewriter) writeBlocks(name string, schema tfjson.NestedBlock, v, sensit
 	return nil
 }
 
-// isUnset reports whether a value is null, an empty list, or an object in which everything is unset, such as an empty
-// object. Empty texts, zero and false are set.
+// isUnset reports whether a value of the state is null, an empty list or set, or an object or map in which everything
+// is unset, such as an empty one. Empty texts, zero, false and lists with elements are set.
 func isUnset(v any) bool {
 	switch c := v.(type) {
 	case []any:
@@ -392,17 +396,18 @@ func literal(expression hcl.Expression) string {
 	return ""
 }
 
-// isSensitive reports whether a block sets the argument sensitive to the constant true, or to the text "true", which
-// OpenTofu accepts as well. It returns false for any other value and if the argument is missing.
+// isSensitive reports whether a block sets the argument sensitive to the constant true, or to the text "true" or "1",
+// which OpenTofu accepts as well. It returns false for any other value and if the argument is missing.
 func isSensitive(block *hclsyntax.Block) bool { return isTrue(block, "sensitive") }
 
-// isTrue reports whether a block sets the named argument to the constant true, or to the text "true", which OpenTofu
-// converts to a bool. It returns false for any other value and if the argument is missing.
+// isTrue reports whether a block sets the named argument to the constant true, or to the text "true" or "1", which
+// OpenTofu converts to true. It returns false for any other value and if the argument is missing.
 func isTrue(block *hclsyntax.Block, name string) bool {
 	argument, ok := block.Body.Attributes[name]
 	if !ok {
 		return false
 	}
 	setting := constant(argument.Expr)
-	return setting.RawEquals(cty.True) || setting.RawEquals(cty.StringVal("true"))
+	return setting.RawEquals(cty.True) || setting.RawEquals(cty.StringVal("true")) ||
+		setting.RawEquals(cty.StringVal("1"))
 }
