@@ -94,3 +94,22 @@ provision:
 		Expect(err).NotTo(HaveOccurred())
 	})
 })
+
+var _ = Describe("a parameter that was null", func() {
+	It("has its default again if a null resets it, because the input is no longer nullable", func() {
+		files := func(nullable string) map[string]string {
+			return map[string]string{
+				"service.yml": smallPlan + `provision:
+  user_inputs: [{field_name: mode, type: string, default: d, details: A mode` + nullable + `}]
+  bosh: {manifest_ref: bosh.yml}
+`,
+				"bosh.yml": "instance_groups:\n- {name: box, jobs: [{name: box, properties: {mode: ((mode))}}]}\n",
+			}
+		}
+		w := newWorld(packed(files(", nullable: true")))
+		Expect(w.must(call{Parameters: map[string]any{"mode": nil}}).Manifest).To(ContainSubstring("mode: null"))
+		w.install(packed(files("")))
+		Expect(w.must(call{Parameters: map[string]any{"mode": nil}}).Manifest).To(ContainSubstring("mode: d"))
+		w.expectNoPendingChanges()
+	})
+})

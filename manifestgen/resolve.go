@@ -70,7 +70,7 @@ func resolve(in *inputs, imported map[string]any) (*resolution, error) {
 	provision := vars.Provision{
 		Service: in.Service, Plan: in.Plan, Defaults: in.Defaults,
 		Parameters: withSecretParameters(parameters, r.received.SecretParameters),
-		Deployed:   unchangedParameters(r.earlierParameters, imported, in.Parameters),
+		Deployed:   unchangedParameters(r.earlierParameters, imported, in.Parameters, parameters),
 		Secrets:    slices.Concat(value.Keys(r.received.SecretParameters), in.ephemeral),
 		Sticky:     stickyValues(in, in.previous.record.Sticky, in.Parameters),
 		Unchecked:  in.Unchecked,
@@ -212,9 +212,9 @@ func carriesSecretParameter(in *inputs, secret brokerpak.Secret) bool {
 }
 
 // withSecretParameters returns a copy of parameters, in which every key of secrets is set. secrets maps the names of
-// secret parameters to the names of their secrets. A secret parameter of an earlier request, whose value is not
-// available, is set to nil: it then counts as set, so that it does not get its default. parameters must not be nil; it
-// is not changed.
+// secret parameters to the names of their secrets. A secret parameter that parameters contains keeps its value. One
+// that is missing was set by an earlier request, and its value is not available; it is set to nil, so that it counts
+// as set and does not get its default. parameters must not be nil; it is not changed.
 func withSecretParameters(parameters map[string]any, secrets map[string]string) map[string]any {
 	all := maps.Clone(parameters)
 	for name := range secrets {
@@ -227,12 +227,15 @@ func withSecretParameters(parameters map[string]any, secrets map[string]string) 
 // earlier and requested are the parameters of the earlier requests and of this request, imported the values that
 // resolve receives from an import or from the OpenTofu state; all of them are by name and may be nil. A parameter that
 // the request sends again with an equal value is unchanged; a parameter that was imported counts as changed, even if
-// the value is equal. The order is random. The result is nil if there are none.
-func unchangedParameters(earlier, imported, requested map[string]any) []string {
+// the value is equal. merged are the parameters that result from all three; a parameter that is not among them, because
+// a null resets it, counts as changed. The order is random. The result is nil if there are none.
+func unchangedParameters(earlier, imported, requested, merged map[string]any) []string {
 	var names []string
 	for name, item := range earlier {
 		wanted, sent := requested[name]
-		if _, isImported := imported[name]; !isImported && (!sent || reflect.DeepEqual(wanted, item)) {
+		_, isImported := imported[name]
+		_, isSet := merged[name]
+		if isSet && !isImported && (!sent || reflect.DeepEqual(wanted, item)) {
 			names = append(names, name)
 		}
 	}
