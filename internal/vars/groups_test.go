@@ -15,7 +15,8 @@ var _ = It("the groups of a plan depend on its properties rather than on its ove
 	service := &brokerpak.Service{}
 	service.Provision.Bosh = &brokerpak.Bosh{}
 	service.Provision.Bosh.Ops = []brokerpak.Conditional{{
-		If: condition, Document: brokerpak.Document{Text: "- {type: replace, path: /instance_groups/-, value: {name: a}}"},
+		If:       condition,
+		Document: brokerpak.Document{Text: "- {type: replace, path: /instance_groups/-, value: {name: a}}"},
 	}}
 	for _, properties := range []bool{true, false} {
 		plan := brokerpak.Plan{

@@ -50,12 +50,12 @@ func (f *LocalStore) create(workspace string, files map[string][]byte) error {
 }
 
 // removeDir removes the directory of a workspace, DIR/WORKSPACE, where DIR is the directory of the store, with its
-// content: it moves the directory into a scratch directory in DIR.tmp and deletes it there. Other processes see either
-// the whole directory or none. removeDir takes no lock of the state. It returns an error if the directory does not
-// exist, if it cannot be moved, or if the scratch directory cannot be created; the workspace is unchanged then. Files
-// that cannot be deleted after the move stay in DIR.tmp and are not an error. removeDir does not wait for the disk, so
-// a crash of the machine may undo the removal. It waits, without a time limit, while another process cleans DIR.tmp;
-// see createScratch.
+// content: it moves the directory into a scratch directory in DIR.tmp and deletes it there. Other processes see
+// either the whole directory or none. The caller must hold the lock of the state, which removeDir does not take. It
+// returns an error if the directory does not exist, if it cannot be moved, or if the scratch directory cannot be
+// created or DIR.tmp cannot be locked; the workspace is unchanged then. Files that cannot be deleted after the move
+// stay in DIR.tmp and are not an error. removeDir does not wait for the disk, so a crash of the machine may undo the
+// removal. It waits, without a time limit, while another process cleans DIR.tmp; see createScratch.
 func (f *LocalStore) removeDir(workspace string) error {
 	scratch, remove, err := f.createScratch()
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A revision identifies a version of a state by its lineage and its serial. The lineage is a random id that OpenTofu
-// chooses when it creates the state; two states with different lineages do not belong to the same workspace. OpenTofu
-// raises the serial with every change. The lineage is "" in the empty state that OpenTofu prints for a workspace
-// without a stored state.
+// A revision identifies a version of a state by its lineage and its serial. The lineage is a random id that is chosen
+// when the state is created. States with different lineages are not versions of each other, even if their workspaces
+// have the same name. OpenTofu raises the serial with every change. The lineage is "" in the empty state that
+// OpenTofu prints for a workspace without a stored state.
 type revision struct {
 	Lineage string `json:"lineage"`
 	Serial  uint64 `json:"serial"`

@@ -263,8 +263,9 @@ func (s sealedState) encodes(stored []byte) bool {
 		json.Compact(&compact, stored) == nil && bytes.Equal(encoded, compact.Bytes()))
 }
 
-// newAEAD returns AES-GCM that prepends a random nonce of 12 bytes to the ciphertext. It returns an error if the key
-// has a length that AES does not support.
+// newAEAD returns AES-GCM with random nonces: Seal prepends a nonce of 12 bytes to the ciphertext, and Open reads it
+// from there. Both panic if they are called with a nonce that is not empty. newAEAD returns an error if the key has a
+// length that AES does not support.
 func newAEAD(key []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {

@@ -116,9 +116,9 @@ func (f *stateFile) infoPath() string {
 }
 
 // describe creates or replaces the lock info file, which names this process, the time and the operation to other runs
-// that find the state locked. operation is any text that a message can show, such as "delete". The holder of a lock
-// calls describe before any other work, because until then other runs cannot name the holder. It returns an error if
-// the file cannot be written.
+// that find the state locked. The caller must hold the lock; until it calls describe, other runs cannot name it as
+// the holder. operation is any text that a message can show, such as "delete". describe returns an error if the file
+// cannot be written.
 func (f *stateFile) describe(operation string) error {
 	text, err := json.Marshal(lockInfo{
 		HeldError: HeldError{ID: NewID(), Who: UserAtHost(), Operation: operation, Created: time.Now().UTC()},

@@ -181,9 +181,10 @@ func (f *LocalStore) Replace(ctx context.Context, workspace string, before, next
 
 // MarkEmpty creates the directory of a workspace with a mark file, which records that OpenTofu will now create the
 // first state of the workspace. From then until KeepCopy has copied a state, a missing or damaged state counts as the
-// sign of an interrupted creation, so that Read treats the workspace as missing. If the workspace exists, MarkEmpty
-// does not change it and returns nil. It returns an error if the name is not valid, or if a directory or the mark
-// cannot be created, locked, renamed or synced. In the second case the workspace may have been created.
+// sign of an interrupted creation, so that Read treats the workspace as missing. If the workspace already has a
+// directory, with or without a state, MarkEmpty changes nothing and returns nil. It returns an error if the name is
+// not valid, or if a directory or the mark cannot be created, locked, renamed or synced. In the second case the
+// workspace may have been created.
 func (f *LocalStore) MarkEmpty(workspace string) error {
 	if err := checkName(workspace); err != nil {
 		return err

@@ -81,8 +81,8 @@ type stateFormat struct {
 	Encryption string          `json:"encryption_version"`
 }
 
-// stateResource is a managed resource or a data source in the JSON of a state, with its instances. A resource without
-// instances counts as absent.
+// stateResource is a managed resource or a data source in the JSON of a state, with its instances. A State contains
+// neither the addresses of data sources nor those of resources without instances.
 type stateResource struct {
 	Module    string `json:"module"`
 	Mode      string `json:"mode"`
@@ -110,10 +110,11 @@ func (r stateResource) address() string {
 	return address
 }
 
-// Parse reads an unencrypted state in OpenTofu's format, such as the output of "tofu state pull". It returns nil and no
-// error for a text that is empty or white space, and for a state without resources and outputs, because such a
-// workspace counts as missing. It returns nil and an error if the text is not exactly one JSON document, if a field has
-// another type than in OpenTofu's format, if the state is encrypted, or if it has another format version than 4.
+// Parse reads an unencrypted state in OpenTofu's format, such as the output of "tofu state pull". It returns nil and
+// no error for a text that is empty or white space, and for a state without resources and outputs, because such a
+// workspace counts as missing; a data source, and a resource without instances, also count as resources here. Parse
+// returns nil and an error if the text is not exactly one JSON document, if a field has another type than in
+// OpenTofu's format, if the state is encrypted, or if it has another format version than 4.
 func Parse(text []byte) (*State, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, nil
@@ -207,13 +208,16 @@ func (s *State) addProvider(address string) {
 
 // instanceKey returns the end of the address of a resource instance. The parameter is the decoded key of the instance
 // in the state: ["name"] is returned for the string name, [0] for the number 0, and "" for nil, the key of the only
-// instance of a resource without count and for_each.
+// instance of a resource without count and for_each. Strings are quoted as OpenTofu quotes them in addresses, except
+// for characters that cannot be printed, which stay as they are.
 func instanceKey(key any) string {
 	switch key := key.(type) {
 	case nil:
 		return ""
 	case string:
-		return fmt.Sprintf("[%q]", key)
+		quoted := strings.NewReplacer(
+			`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`, "${", "$${", "%{", "%%{")
+		return `["` + quoted.Replace(key) + `"]`
 	default:
 		return fmt.Sprintf("[%v]", key)
 	}
@@ -228,9 +232,11 @@ func SplitAddress(address string) (kind, name string) {
 }
 
 // Has reports whether the state contains a managed resource of this address other than the guard and the mark of a
-// complete apply, which the adapter adds. The address is that of a resource instance, such as random_string.name[0], of
-// a resource with at least one instance, such as random_string.name, or of a module that contains such a resource, such
-// as module.db. Has returns false for an empty address and for a data source. The receiver must not be nil.
+// complete apply, which the adapter adds. The address is that of a resource instance, such as random_string.name[0],
+// of a resource, such as random_string.name, or of a module that contains a resource, such as module.db or
+// module.db[0]. An address that ends without an instance key matches each instance of the resource or the module:
+// module.db also matches resources in module.db[0]. Has returns false for an empty address and for a data source. The
+// receiver must not be nil.
 func (s *State) Has(address string) bool {
 	return slices.ContainsFunc(s.Instances, func(instance string) bool {
 		rest, matches := strings.CutPrefix(instance, address)

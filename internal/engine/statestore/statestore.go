@@ -70,9 +70,10 @@ var ErrUnprepared = errors.New("the table of the states does not exist yet")
 var ErrUnsupported = errors.New("only OpenTofu can do this")
 
 // A HeldError reports that another run holds the lock of a workspace's state. A method of a Store that returns it did
-// not wait for the lock and did not change the state. Its fields are then empty if the backend does not report the lock
-// holder: pg never does, and local does not at the moments at which a lock is taken or released, or if the lock info
-// file is damaged. The errors of runs of OpenTofu contain a HeldError as well.
+// not wait for the lock and did not change the state. Its fields are then empty if the backend does not report the
+// lock holder: pg never does, and local does not if the lock info file is damaged or missing, as at the moments at
+// which a lock is taken or released. For a run of OpenTofu, the field HeldLock of its *opentofu.Error is a
+// *HeldError, which errors.As does not find.
 type HeldError struct {
 	ID        string    // the lock's id
 	Who       string    // user@host

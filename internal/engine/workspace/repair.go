@@ -123,25 +123,13 @@ func (w *Workspace) SetAside(ctx context.Context, i opentofu.Installation) (name
 		name = w.unique("aside")
 		err = w.lock.Retry(ctx, func() error { return w.engine.store.SetAside(ctx, w.name, name) })
 		for err == nil && w.HasUnsavedState() {
-			err = w.setUnsavedAside()
+			err = setUnsavedAside(w.states)
 		}
 	}
 	if err != nil {
 		return "", w.wrapError("setting aside", err)
 	}
 	return name, nil
-}
-
-// setUnsavedAside moves a state that could not be saved to the cache directory, and logs a warning. It returns an
-// error, and logs nothing, if the file cannot be moved. There must be such a state; see HasUnsavedState.
-func (w *Workspace) setUnsavedAside() error {
-	kept, err := w.moveAside(w.engine.scratch.UnsavedState(w.name), "unreadable")
-	if err != nil {
-		return fmt.Errorf("moving the state that an earlier run could not save: %w", err)
-	}
-	w.engine.logger.Warn("set aside a state that could not be saved", "reason", "its workspace is set aside",
-		"workspace", w.name, "file", kept)
-	return nil
 }
 
 // Exec runs any OpenTofu command, args, with the prepared template p, the values vars of its variables, the guard's

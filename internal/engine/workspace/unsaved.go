@@ -137,6 +137,19 @@ func (s *states) setAside(path, reason string, unsaved, stored *statestore.State
 	return nil
 }
 
+// setUnsavedAside moves a state of the workspace of s that could not be saved to the cache directory, and logs a
+// warning. It returns an error, and logs nothing, if the file cannot be moved. There must be such a state; see
+// HasUnsavedState.
+func setUnsavedAside(s *states) error {
+	kept, err := s.moveAside(s.engine.scratch.UnsavedState(s.name), "unreadable")
+	if err != nil {
+		return fmt.Errorf("moving the state that an earlier run could not save: %w", err)
+	}
+	s.engine.logger.Warn("set aside a state that could not be saved", "reason", "its workspace is set aside",
+		"workspace", s.name, "file", kept)
+	return nil
+}
+
 // HasUnsavedState reports whether the scratch directory of the workspace contains a state that OpenTofu could not save
 // in the backend. SaveUnsaved tries again to save it. The result is false if there is none or if the directory cannot
 // be read.

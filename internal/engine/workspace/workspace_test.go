@@ -327,6 +327,23 @@ resource "directory_entry" "account" {
 		Expect(os.ReadFile(unsaved)).To(BeEquivalentTo(`{"version":99}`))
 	})
 
+	It("finds instances again whose keys are quoted in addresses", func(ctx context.Context) {
+		keyed := prepare(ctx, engine, `resource "terraform_data" "a" {
+  for_each = toset(["$${a}", "%%{b}", "c\"d", "e\\f"])
+  input    = each.key
+}`)
+		space := open(ctx, engine, "b-1")
+		Expect(space.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		Expect(space.Apply(ctx, keyed, nil)).To(Succeed())
+		Expect(space.Forget(ctx, installation(), `terraform_data.a["$${a}"]`, `terraform_data.a["c\"d"]`)).To(Succeed())
+		state, err := space.State(ctx, installation())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(state.Instances).To(ContainElements(`terraform_data.a["%%{b}"]`, `terraform_data.a["e\\f"]`))
+		Expect(state.Has(`terraform_data.a["$${a}"]`)).To(BeFalse())
+		Expect(state.Has(`terraform_data.a["c\"d"]`)).To(BeFalse())
+		Expect(space.Close()).To(Succeed())
+	})
+
 	It("can be set aside with a state that cannot be saved, and its name used again", func(ctx context.Context) {
 		unsaved := filepath.Join(s.cache, "runs", "b-1", "apply", "errored.tfstate")
 		space := open(ctx, engine, "b-1")
