@@ -34,11 +34,12 @@ import (
 func Commands() []string { return input.Commands() }
 
 // An Invocation holds the arguments, the standard streams and the environment of one run of the adapter, its version,
-// and optional functions for signals and failures. The fields Args, Stdout, Stderr and Getenv must be set, and Stdin as
-// well if Args contains no input, so the zero value cannot be used.
+// and optional functions for signals and failures. The fields Args, Stdout, Stderr and Getenv must be set, and Stdin
+// as well if Args contains no input, so the zero value cannot be used.
 //
-// If Interruptible is nil, only the context of Run ends the work. Failed, which may be nil, is called with the reason,
-// with secrets masked, if a command of the protocol fails. Release is "" for a development build.
+// Interruptible returns a context that the first SIGINT or SIGTERM cancels; if it is nil, the adapter does not handle
+// signals. Failed, which may be nil, is called with the reason, with secrets masked, if a command of the protocol
+// returns an error or its session cannot be opened. Release is "" for a development build.
 type Invocation struct {
 	// Args contains the name of the program, followed by its arguments.
 	Args []string

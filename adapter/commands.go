@@ -60,9 +60,9 @@ func (e *execution) handle(ctx context.Context) ([]byte, error) {
 }
 
 // record writes params, the input of the command, with its secrets masked as a new file to the directory that
-// record_requests configures. It does nothing if that is not configured. A field that cannot be parsed, or cannot be
-// masked before ctx ends, is left out and named in the file. An error, such as an input that is too large, is only
-// logged. recording.Write also deletes the oldest recordings.
+// record_requests configures, and deletes the oldest recordings there, so that at most 200 remain. It does nothing if
+// record_requests is not configured. A field that cannot be parsed, or cannot be masked before ctx ends, is left out
+// and named in the file. An error, such as an input that is too large, is only logged.
 func (e *execution) record(ctx context.Context, params serviceadapter.InputParams) {
 	dir := e.session.Config.RecordRequests
 	if dir == "" {
@@ -249,13 +249,13 @@ func suppliedValues(s *session.Session, chosen *session.Selection) (schemas.Supp
 	return supplied, nil
 }
 
-// hideSecrets replaces the values in values that are or contain a secret by schemas.Hidden, because every user can read
-// the schemas of a plan. values maps the names of an action's inputs to their values and is changed in the call.
+// hideSecrets replaces the values in values that are or contain a secret by schemas.Hidden, because every user can
+// read the schemas of a plan. values maps the names of an action's inputs to their values and is changed in the call.
 //
-// A value is replaced as a whole if its input is declared secret by the action (see session.SecretInputs) and it
-// contains a text or a number, or if package redact recognises a secret in it by the name of the input or by its
-// content. Each value is checked on its own: the text of a declared secret is not recognised in the value of another
-// input.
+// A value is replaced as a whole in two cases. The first is that its input is declared secret by the action (see
+// session.SecretInputs) and the value is or contains a number or a text, except for blank texts and ((references)).
+// The second is that package redact recognises a secret in it by the name of the input or by its content. Each value
+// is checked on its own: the text of a declared secret is not recognised in the value of another input.
 func hideSecrets(action *brokerpak.Action, values map[string]any) {
 	declared := session.SecretInputs(action)
 	for name, item := range values {

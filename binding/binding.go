@@ -27,19 +27,24 @@ import (
 // DeleteStoredWith for operators.
 type Binder struct{ *lifecycle.Manager }
 
-// A Request describes a binding that a Binder creates or deletes: its id, pak, service and plan, the service instance,
-// the body of the broker's request, and the values that the operator supplies. All maps may be nil. The zero value is
-// only valid for Binder.DeleteStoredWith and Binder.Reevaluate, which then use the recorded inputs and evaluate only
-// ephemeral ones again.
+// A Request describes a binding that a Binder creates or deletes: its id, pak, service and plan, the service
+// instance, the body of the broker's request, and the values that the operator supplies. All maps may be nil. The
+// zero value is only valid for Binder.DeleteStoredWith and Binder.Reevaluate, which then use the recorded inputs and
+// evaluate only ephemeral ones again.
 //
-// Binder.Create requires Pak, Service, Instance and BindingID. A request for a backup agent needs no BindingID.
+// Binder.Create requires Pak, Service, Instance and BindingID. A request for a backup agent needs neither BindingID
+// nor Pak.
 //
 // Binder.Delete requires BindingID. DeleteStoredWith, which receives the id as an argument, and Reevaluate ignore it.
-// Delete adopts a binding only if the request has a Service, and needs an Instance for that. Without an Instance, a
-// deletion evaluates only ephemeral inputs again. With MustEvaluate, a deletion with an Instance fails if an input that
-// depends on the instance, or the recorded expression of an ephemeral input, cannot be evaluated again. Otherwise the
-// error is logged and the recorded value is used; an ephemeral input has none. Supplied are the operator's texts for
-// ephemeral inputs, by name. ReportStored, if it is not nil, is called by Delete with the entry of the record.
+// Delete adopts a binding only if the request has a Service, and needs a Pak and an Instance for that. ReportStored,
+// if it is not nil, is called by Delete with the entry of the record.
+//
+// A deletion evaluates ephemeral inputs again, because their values are never stored, and with an Instance also the
+// inputs that depend on the instance. An input that depends on the instance and cannot be evaluated keeps its
+// recorded value, and the error is logged. An ephemeral input that cannot be evaluated has no value: its variable has
+// its default or is null in OpenTofu, but the deletion fails if a provider block may read it. Supplied are the
+// operator's texts for ephemeral inputs, by name. With MustEvaluate, a deletion with an Instance fails if an input
+// that depends on the instance, or the recorded expression of an ephemeral input, cannot be evaluated.
 type Request struct {
 	// Pak is the pak of the service. A creation requires it. For a deletion it is only preferred for reading the state,
 	// which names the pak of the binding; it may be nil.

@@ -78,8 +78,9 @@ func (b *Binder) Delete(ctx context.Context, r Request) error {
 }
 
 // deletesInstance reports whether the deletion of the binding's instance was begun and not finished, according to the
-// stored state of the instance. It returns false if the request has no instance, or if the state backend has no state
-// of the instance or it cannot be read.
+// stored state of the instance. It returns false if the request has no instance, if there is no state of the
+// instance, or if the state cannot be read, for example because it is locked or ctx has ended. See
+// lifecycle.Manager.Lookup for the side effects of reading.
 func (b *Binder) deletesInstance(ctx context.Context, r *Request) bool {
 	if r.Instance == nil {
 		return false

@@ -187,8 +187,9 @@ func refreshInputs(r *lifecycle.StateRecord, scope *vars.Scope) []error {
 	return errs
 }
 
-// readsDetails reports whether the expression of a live input of the record reads the outputs of the instance. An
-// expression that cannot be parsed reads none, so readsDetails never fails.
+// readsDetails reports whether the expression of a live input of the record reads the outputs of the instance. A live
+// input is one that depends on the running instance, so that a deletion evaluates its expression again. An expression
+// that cannot be parsed reads none, so readsDetails never fails.
 func readsDetails(r *lifecycle.StateRecord) bool {
 	return slices.ContainsFunc(r.Live, func(input lifecycle.LiveInput) bool {
 		template, err := parseLive(input)

@@ -130,8 +130,8 @@ func checkEntries(files []*zip.File) error {
 }
 
 // platformOf returns the platform to which a file of the pak belongs, as "OS/ARCH": "linux/amd64" for the path
-// "bin/linux/amd64/tofu". name is a path relative to the root of the pak, with forward slashes. For a path that is not
-// below a directory bin/OS/ARCH, which includes that directory itself, platformOf returns "" and false.
+// "bin/linux/amd64/tofu". name is a path as entryName returns it. For a path that is not below a directory
+// bin/OS/ARCH, which includes that directory itself, platformOf returns "" and false.
 func platformOf(name string) (platform string, ok bool) {
 	parts := strings.SplitN(name, "/", 4)
 	if len(parts) < 4 || parts[0] != "bin" {

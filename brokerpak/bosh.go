@@ -117,14 +117,14 @@ func (d *definition) documentInline(label string, target *Document) field {
 	}}
 }
 
-// documentKeys returns descriptions of the keys ref, inline and if, which describe a document and the condition for its
-// use. Decoding the keys stores their values in target: ref is the path of a file in the pak, inline is the document
-// itself, and if is an expression. Invalid values are reported as errors; see documentRef, documentInline and
-// expression.
+// documentKeys returns descriptions of the keys ref, inline and if, which describe a document and the condition for
+// its use. Decoding the keys stores their values in target: ref is the path of a file in the pak, inline is the
+// document itself, and if is an expression. Invalid values are reported as errors; see documentRef, documentInline
+// and expression.
 //
-// Exactly one of ref and inline must be present and not null. Decoding a mapping with these keys reports an error
-// otherwise, and stores the later one in the file if both are present. If the key if is missing, null or invalid,
-// target.If stays nil, which means that the document is always used.
+// Decoding a mapping with these keys reports an error unless it has exactly one of ref and inline, and that is
+// neither null nor an empty text. If it has both, target gets one of the documents or an empty one. If the key if is
+// missing, null or invalid, target.If stays nil, which means that the document is always used.
 func (d *definition) documentKeys(target *Conditional) fields {
 	return fields{
 		{"ref", "A file of the pak.", alternative(d.documentRef("ref", &target.Document))},

@@ -39,9 +39,9 @@ type ManifestTemplate struct {
 	Ops                    []Conditional `key:"ops" doc:"Ops files. The adapter applies those whose condition is true, in their order."`
 }
 
-// Credentials are the credentials that the manifest of an instance uses and that CredHub contains: the secrets that the
-// broker stores there for the instance, and references to credentials that CredHub already contains. The zero
-// Credentials have neither.
+// Credentials are the credentials that the manifest of an instance uses: the secrets of the instance, which the
+// broker stores in CredHub if its secure manifests are enabled, and references to credentials that CredHub already
+// contains. The zero Credentials have neither.
 type Credentials struct {
 	Secrets    []Secret    `key:"secrets" doc:"Values that the broker stores in CredHub."`
 	References []Reference `key:"references" doc:"Credentials that CredHub already contains."`
@@ -68,9 +68,10 @@ type InstanceOutputs struct {
 // plan of the instance provides the others.
 //
 // If the plan does not have the group, the properties without an expression are copied from the plan's group with the
-// name Like. If the plan lacks that group too, the manifest does not get the group; for a group that is not optional,
-// the request fails. If Like is "", the group consists of the computed properties, provided that they are complete (see
-// Complete); otherwise only the plan can add the group.
+// name Like. If Like is "", the group consists of the computed properties, provided that they are complete (see
+// Complete). If the plan lacks the group Like, or if Like is "" and the computed properties are not complete, the
+// manifest does not get the group. The request then fails if the manifest template contains the group and the
+// definition does not list it as optional.
 type GroupSize struct {
 	Name string `key:"name,required" doc:"The instance group of the manifest template."`
 	// Like is the name of the group of the plan that is copied, without migrated_from and lifecycle, if the plan does
@@ -149,11 +150,11 @@ type Conditional struct {
 	Completed bool
 }
 
-// A Secret is an entry of provision.bosh.secrets: a value that the broker stores in CredHub and that ((Name)) in the
-// manifest template refers to. In a valid definition, either Length is set, which means a generated password of that
-// many characters, or Value, which is the expression that computes the value. Keepers are expressions; a password is
-// generated again if the result of one of them changes. Input is NAME if Value is only a reference ${NAME}, and ""
-// otherwise.
+// A Secret is an entry of provision.bosh.secrets: a value to which ((Name)) in the manifest template refers. The
+// broker stores the value in CredHub if its secure manifests are enabled and the value is not empty. In a valid
+// definition, either Length is set, which means a generated password of that many characters, or Value, which is the
+// expression that computes the value. Keepers are expressions; a password is generated again if the result of one of
+// them changes. Input is NAME if Value is only a reference ${NAME}, and "" otherwise.
 type Secret struct {
 	Name   string         `key:"name" doc:"The name: ((NAME)) in the manifest template stands for the secret."`
 	Length int            `key:"length,alternative" doc:"The number of characters of a generated password."`

@@ -25,8 +25,8 @@ import (
 )
 
 // Executables are the binaries of a pak for one platform, as files on the disk that can be executed: the OpenTofu
-// binaries by version, the providers, and the directory of all other programs, which is "" if the manifest lists none.
-// All paths are absolute. Pak.Executables returns them.
+// binaries by version, as the manifest contains it, the providers, and the directory of all other programs, which is
+// "" if the manifest lists none. All paths are absolute. Pak.Executables returns them.
 type Executables struct {
 	// Tofu maps the versions of the bundled OpenTofu binaries, as they are written in the manifest, to files.
 	Tofu map[string]string
@@ -261,11 +261,12 @@ func (p *Pak) zippedBinaries(platform Platform, cacheDir string) binaryFiles {
 	return binaryFiles{files: files, target: filepath.Join(cacheDir, "paks", contentKey(files))}
 }
 
-// unpackBinaries unpacks the binaries of a zip for one platform into a subdirectory of cacheDir, unless all of them are
-// already there with the right sizes. It returns that subdirectory, in which the binaries have the same paths as in the
-// pak, such as bin/linux/amd64/tofu. If the zip has no binaries for the platform, unpackBinaries does nothing, and the
-// directory may not exist. It returns an error if the binaries cannot be unpacked, if a checksum is wrong, or if the
-// context is cancelled; the directory must not be used then. The pak must be a zip.
+// unpackBinaries unpacks the binaries of a zip for one platform into a subdirectory of cacheDir, unless all of them
+// are already there with the right sizes. It returns that subdirectory, in which the binaries have the same paths as
+// in the pak, such as bin/linux/amd64/tofu. Several processes may unpack into the same cacheDir at once. If the zip
+// has no binaries for the platform, unpackBinaries does nothing, and the directory may not exist. It returns an error
+// if the binaries cannot be unpacked, if a checksum is wrong, or if the context is cancelled; the path that it
+// returns with an error must not be used. The pak must be a zip.
 func (p *Pak) unpackBinaries(ctx context.Context, platform Platform, cacheDir string) (string, error) {
 	binaries := p.zippedBinaries(platform, cacheDir)
 	if binaries.check(sameSize) == nil {

@@ -227,8 +227,8 @@ func (b *Bosh) PositionsOf(name string) []diag.Pos {
 }
 
 // ExpressionOf returns the parsed value of the computed input with this name or, if byDefault is true, the parsed
-// default of the user input with this name. It returns nil if the action has no such input, or if the value or default
-// is missing or is not a string that is a valid expression.
+// default of the user input with this name. A string without ${...} counts as an expression. ExpressionOf returns nil
+// if the action has no such input, or if the value or default is missing, is not a string or has a syntax error.
 func (a *Action) ExpressionOf(input string, byDefault bool) *expr.Template {
 	inputs := a.ComputedInputs
 	if byDefault {

@@ -194,10 +194,10 @@ func (d *document) variableDefault(label string, variable *Variable) field {
 func anything() schema { return schema{} }
 
 // defaultValue decodes a node whose value may be an expression. literal is the value as it is written, of any YAML
-// type, and nil for null and for a scalar that is reported as an error because JSON cannot represent it, such as .inf.
-// template is the expression parsed from the value if that is a string. It is nil for any other value, and for a string
-// with a syntax error, which is reported as an error in the diagnostics of d. Strings within a list or mapping are not
-// parsed.
+// type, and nil for null and for a scalar that is reported as an error, such as .inf; see scalar. template is the
+// expression parsed from the value if literal is a string, which it also is for a date. It is nil for any other
+// value, and for a string with a syntax error, which is reported as an error in the diagnostics of d. Strings within
+// a list or mapping are not parsed.
 func (d *document) defaultValue(node *yaml.Node) (literal any, template *expr.Template) {
 	literal = d.value(node)
 	if _, ok := literal.(string); ok {

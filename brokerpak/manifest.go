@@ -108,8 +108,9 @@ func (d *document) platforms(target *[]Platform) field {
 }
 
 // platformKeys returns descriptions of the required keys os and arch of an entry of platforms. Decoding a key stores
-// any scalar in platform as text: the allowed values are only in the JSON Schemas of the keys, and the field of
-// platforms checks the combination. A list or mapping is reported as an error in the diagnostics of d and not stored.
+// any scalar except null in platform as text: the allowed values are only in the JSON Schemas of the keys, and the
+// field of platforms checks the combination. A list or mapping is reported as an error in the diagnostics of d and
+// not stored.
 func (d *document) platformKeys(platform *Platform) fields {
 	var systems, architectures []any
 	for _, name := range platforms {
@@ -193,9 +194,10 @@ func (d *document) paths(label string, target *[]Path) field {
 
 // upgradePath returns the field of the key terraform_upgrade_path, a list of mappings with the key version; decoding
 // appends them to target in the order of the file. Name of each Path is a version of OpenTofu and not a path, and Pos
-// is the position of the version. Decoding adds errors to the diagnostics of d for a missing or empty version, which is
-// stored as "", for an unknown key, and for an entry that is not a mapping. Null is an empty list; any other value that
-// is not a list is reported as an error. checkUpgradePath checks the versions later.
+// is the position of the version or, if the entry does not have the key, of the entry. Decoding adds errors to the
+// diagnostics of d for a version that is missing, empty or not a scalar, for an unknown key, and for an entry that is
+// not a mapping. Such an entry is stored all the same, with the Name "" if it has no scalar version. Null is an empty
+// list; any other value that is not a list is reported as an error. checkUpgradePath checks the versions later.
 func (d *document) upgradePath(target *[]Path) field {
 	keys := func(step *Path) fields {
 		return fields{{"version", "The version of OpenTofu.", required(d.text("version", &step.Name))}}

@@ -63,13 +63,14 @@ const (
 // A Binary is an entry of terraform_binaries in the manifest: OpenTofu, a provider or another program that the pak
 // contains, with its name and version. The zero Binary has no name and is not a valid entry.
 //
-// Default marks the OpenTofu that runs the templates if the pak has several. ProviderFQN is the full name
-// HOST/NAMESPACE/TYPE of a provider, which decoding derives from Provider, the value of the key of that name, or from
-// the name of the binary. It is "" for any other binary, and for a provider with an invalid key.
+// Default marks the OpenTofu that runs the templates if the pak has several. Provider is the value of the key
+// provider, or "". ProviderFQN is the full name HOST/NAMESPACE/TYPE of a provider, which decoding derives from
+// Provider or, if that is "", from Name. It is "" for OpenTofu and other programs, and for a provider whose Provider
+// is invalid.
 //
 // Source is the URL of a zip of the source code, or "". URLTemplate is the URL or local path from which the binary is
-// fetched when the pak is built, with ${name}, ${version}, ${os} and ${arch}; "" means the default location of OpenTofu
-// or of providers.
+// fetched when the pak is built, with ${name}, ${version}, ${os} and ${arch}; "" means the default location of
+// OpenTofu or of providers.
 type Binary struct {
 	Name    string `json:"name" key:"name,required" doc:"tofu, terraform-provider-TYPE, or any other program."`
 	Version string `json:"version" key:"version,required" doc:"The version, such as 1.12.6."`
@@ -135,11 +136,13 @@ type Offering struct {
 	PlanUpdateable      bool     `key:"plan_updateable" doc:"Whether cf update-service may change the plan."`
 }
 
-// A Plan is a plan of a service, from the service definition or from the operator's configuration. Properties contains
-// values of inputs. Users of the plan cannot set these inputs when they create or update an instance, unless
-// provision.bosh.plan_defaults lists the input. The values in ProvisionOverrides take precedence over those of users
-// whenever an instance is created, updated or upgraded, and those in BindOverrides when a binding is created. The maps
-// are keyed by input and may be nil. Pos is zero for a plan from the operator's configuration.
+// A Plan is a plan of a service, from the service definition or from the operator's configuration. Properties
+// contains values of inputs. Users of the plan cannot set these inputs when they create or update an instance, unless
+// provision.bosh.plan_defaults lists the input. The values in ProvisionOverrides replace the parameters of users
+// whenever an instance is created, updated or upgraded, and those in BindOverrides when a binding is created. A
+// property in turn replaces the value that ProvisionOverrides has for its input, unless plan_defaults lists the input
+// and the user sets it. For a binding, a property replaces other values only if the bind section declares it as a
+// plan input. The maps are keyed by input and may be nil. Pos is zero for a plan from the operator's configuration.
 type Plan struct {
 	Name               string         `key:"name,required"`
 	ID                 string         `key:"id,required" doc:"A UUID that identifies the plan. It must never change."`
@@ -203,11 +206,12 @@ type Import struct {
 	ImportParametersToDelete []string          `key:"import_parameters_to_delete"`
 }
 
-// BindRules are the keys of a bind section that this adapter adds, apart from errors. RequiresAppGUID rejects bindings
-// without an app, and Requires are the checks that a bind request must pass. Adopt is a condition for unbind requests:
-// if it is true for a binding without a recorded state, the binding is first created, so that its provider takes over
-// the existing resources, and then deleted. A nil Adopt means never. A binding is not created in this way either if the
-// stored state of its instance shows that the deletion of the instance was begun.
+// BindRules are the keys that this adapter adds to a bind section, except for the key errors, which is in
+// Action.Errors. RequiresAppGUID rejects bindings without an app, and Requires are the checks that a bind request
+// must pass. Adopt is a condition for unbind requests: if it is true for a binding without a recorded state, the
+// binding is first created, so that its provider takes over the existing resources, and then deleted. A nil Adopt
+// means never. A binding is not created in this way either if the stored state of its instance shows that the
+// deletion of the instance was begun.
 //
 // Command is the name of the executable of the pak that creates and deletes bindings instead of the resources of an
 // OpenTofu template, or "". The zero BindRules restrict nothing and have no executable. They are always zero for a

@@ -52,13 +52,13 @@ type Pak struct {
 
 // Open opens a pak and parses its manifest and service definitions. name is the path of a directory or of a zip file,
 // absolute or relative to the working directory. Of a zip, only the central directory, the manifest, the definitions,
-// and the OpenTofu files and other texts to which the definitions refer are read. The caller must close the returned
-// Pak.
+// and the OpenTofu files and other texts to which the definitions refer are read. Warnings, such as unknown keys in a
+// definition, are not errors; Pak.Warnings contains them. The caller must close the returned Pak.
 //
 // If Open returns an error, the Pak is nil. The error is a diag.Errors with every error that was detected if the
-// content of the manifest or of a definition is invalid, or if a file to which one of them refers is missing or cannot
-// be read. Any other error means that name or its manifest.yml does not exist or cannot be read, or that the file is
-// not a zip or is rejected as unsafe.
+// content of the manifest or of a definition is invalid, or if a file to which one of them refers is missing or
+// cannot be read. Any other error means that name or its manifest.yml does not exist or cannot be read, or that the
+// file is not a zip or is rejected as unsafe.
 func Open(name string) (*Pak, error) {
 	pak, diags, err := Inspect(name)
 	if err != nil {
@@ -192,8 +192,9 @@ func (p *Pak) readText(name string) (string, error) {
 }
 
 // Display returns the name of a file of the pak for messages. The parameter name is the path of the file relative to
-// the pak's root; the file does not have to exist. The result begins with the path with which the pak was opened: it is
-// "redis/redis.yml" for the directory redis, and "redis.brokerpak!/redis.yml" for a zip.
+// the pak's root; the file does not have to exist. For a pak that is a directory, the result is the shortest form of
+// the file's path: "redis/redis.yml" if the pak was opened as "./redis". For a zip, it begins with the path with
+// which the zip was opened: "./redis.brokerpak!/redis.yml".
 func (p *Pak) Display(name string) string {
 	if p.IsZip() {
 		return p.Path + "!/" + path.Clean(filepath.ToSlash(name))

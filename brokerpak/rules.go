@@ -53,10 +53,11 @@ func checkPrevious(service *Service, diags *diag.List) {
 	}
 }
 
-// Previous returns the variables and functions in an expression that read the deployment as it was before the request:
-// those whose names begin with "previous." or "previous_plan.". A function is returned as a Reference with its name and
-// position. Variables come first, each kind in the order of the text and with repetitions. The result is empty if there
-// are none. The template must not be nil.
+// Previous returns the variables and functions in an expression that read the deployment as it was before the
+// request: those whose names begin with "previous." or "previous_plan.". No other name reads that deployment, not
+// even "previous" itself. A function is returned as a Reference with its name and position. Variables come first,
+// each kind in the order of the text and with repetitions. The result is empty if there are none. The template must
+// not be nil.
 func Previous(template *expr.Template) []expr.Reference {
 	calls := value.Convert(template.Calls(), func(call expr.Call) expr.Reference {
 		return expr.Reference{Name: call.Name, Pos: call.Pos}

@@ -174,10 +174,10 @@ func (d *definition) planKeys(plan *Plan) fields {
 }
 
 // readRef reads a file of the pak to which the definition refers, and returns its content with the position of its
-// start and true. name is the path of the file relative to the pak's root. If the file is outside of the pak, is
-// missing, is not a regular file, is larger than 4 MB or cannot be read, readRef adds an error at the node to the
-// diagnostics of d and returns a zero Document and false. label is the name of the key in that error, such as
-// "template_ref".
+// start and true. name is the path of the file relative to the pak's root. If the path is absolute or leads outside
+// of the pak by "..", or if the file is missing, is not a regular file, is larger than 4 MB or cannot be read,
+// readRef adds an error at the node to the diagnostics of d and returns a zero Document and false. label is the name
+// of the key in that error, such as "template_ref".
 func (d *definition) readRef(node *yaml.Node, label, name string) (Document, bool) {
 	text, err := d.pak.readText(name)
 	if err != nil {

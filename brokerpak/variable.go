@@ -8,8 +8,8 @@ import (
 
 // A Variable is the declaration of one input or output of an action in a service definition: of a plan input, user
 // input, computed input or import input, or of an output. It contains the name, the type, and rules and defaults for
-// the value. A field is zero if the declaration does not have the key, or has null, false or an empty value there. If
-// the declaration lists several types, Types contains them and Type is "". An empty Type without Types allows any type.
+// the value. A key that the declaration does not have, or that is null in it, leaves its field zero. If the
+// declaration lists several types, Types contains them and Type is "". An empty Type without Types allows any type.
 type Variable struct {
 	Name string `key:"field_name,required" doc:"The name."`
 	Type string `key:"type" doc:"The JSON type, or a list of types. If it is missing, the value may have any type."`
@@ -39,10 +39,11 @@ type OutputValue struct {
 }
 
 // A DefaultValue is the default of an input or output, or the value of a computed input: the value as it is written,
-// and the expression parsed from it if it is a string. Only defaults of user inputs and values of computed inputs take
-// effect; any other default is documentation. HasDefault reports whether an input has a default other than null; it is
-// always false for a computed input. Overwrite is for computed inputs only. The zero DefaultValue means that the
-// variable has no default, or null as its default.
+// and the expression parsed from it if it is a string. Only defaults of user inputs and values of computed inputs
+// take effect; any other default is documentation. HasDefault reports whether an input has a default other than null;
+// it is always false for a computed input. A computed input with Overwrite replaces the value that another source has
+// set; without it, the computed value applies only if no other source has set one. Overwrite is false for all other
+// variables. The zero DefaultValue means that the variable has no default, or null as its default.
 type DefaultValue struct {
 	// Default is the default as it is written.
 	Default any `key:"default"`

@@ -147,10 +147,11 @@ func (d *document) errorf(node *yaml.Node, rule, format string, args ...any) {
 	d.failf(d.pos(node), rule, format, args...)
 }
 
-// failf adds an error at a position to the diagnostics of d. It does nothing if an error of the rule "type" was already
-// added at the same position, because a value of the wrong type would otherwise also be reported as missing or invalid.
-// rule is the name of the violated rule, such as "required", or "type" for a value of the wrong type. The message is
-// formatted as by fmt.Sprintf; a diag.Hint among args becomes the hint of the diagnostic.
+// failf adds an error at a position to the diagnostics of d. It does nothing if an error of the rule "type" was
+// already added at the same position, because a value of the wrong type would otherwise also be reported as missing
+// or invalid. rule is the name of the violated rule, such as "required", or "type" for a value of the wrong type. The
+// message is formatted as by fmt.Sprintf. A diag.Hint among args is a part of the message like any other argument,
+// and also becomes the hint of the diagnostic.
 func (d *document) failf(pos diag.Pos, rule, format string, args ...any) {
 	if d.typeErrors[pos] {
 		return

@@ -13,10 +13,12 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A candidate is the value that a secret should have according to this request: a supplied value, a password, or the
-// value that the record of the deployed manifest contains. An available candidate with the value nil means that the
-// secret has no value. The zero candidate is not available: this call does not know the value, so the secret keeps the
-// value in CredHub, or gets its first password if none is stored.
+// A candidate is the value that a secret should have according to this request: a supplied value, a sensitive output
+// of the provision template, a password, or the value that the record of the deployed manifest contains. An available
+// candidate with the value nil means that the secret has no value. A candidate that is not available, such as the
+// zero candidate, means that this call does not know the value: the secret then keeps the value in CredHub. If none
+// is stored there, a secret without an expression gets its first password, and the value of a secret with an
+// expression counts as lost.
 //
 // requested means that the parameters of this request contain the value. changed means that the value counts as a new
 // one even if the previous value is not available for comparison. keepers is the digest of the values of the secret's
@@ -35,10 +37,11 @@ type candidate struct {
 	keepers string
 }
 
-// A candidateFunc returns the candidate for a secret of the definition. before is the secret's entry in the record of
-// the deployed manifest; it is zero if the record has none. A value that this call does not know is not an error: the
-// candidate is then not available. The function returns an error if an expression for the value cannot be evaluated.
-// The candidate that it returns with an error must not be used.
+// A candidateFunc returns the candidate for a secret: one of the definition, or a secret input or sensitive output of
+// the provision template. before is the secret's entry in the record of the deployed manifest; it is zero if the
+// record has none. A value that this call does not know is not an error: the candidate is then not available. The
+// function returns an error if an expression for the value cannot be evaluated. The candidate that it returns with an
+// error must not be used.
 type candidateFunc func(secret brokerpak.Secret, before record.Secret) (candidate, error)
 
 // definedCandidates returns the candidateFunc for secrets of the definition, and for secret inputs of a template
@@ -72,11 +75,12 @@ func recordedCandidate(before record.Secret) candidate {
 }
 
 // keepsSuppliedValue reports whether a secret keeps the value that it got from an earlier request, so that its
-// expression must not be evaluated again. The secret must have an expression, and its input must not be a parameter of
-// this request; the caller checks both. The result is true in two cases. Either generated is true, which means that the
-// value of the secret's input is generated, and before contains a value, a version or a CredHub reference. Or the input
-// is a secret parameter of an earlier request, whose value only CredHub knows, so that the input has no value in this
-// call. before is the secret's entry in the record of the deployed manifest, or zero if it has none.
+// expression must not be evaluated again. The secret must have an expression, and its input must not be a parameter
+// of this request; the caller checks both. The result is true in two cases. Either generated is true, which means
+// that the value of the secret's input depends on the function rand.base64 (see valueSecrets), and before contains a
+// value, a version or a CredHub reference. Or the input is a secret parameter of an earlier request, whose value only
+// CredHub knows, so that the input has no value in this call. before is the secret's entry in the record of the
+// deployed manifest, or zero if it has none.
 func keepsSuppliedValue(r *resolution, secret brokerpak.Secret, before record.Secret, generated bool) bool {
 	wasSet := before.Value != nil || before.Version > 0 || before.Reference != ""
 	if generated && wasSet {

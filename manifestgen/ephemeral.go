@@ -57,10 +57,11 @@ func checkEphemeral(in *inputs) error {
 	return nil
 }
 
-// checkReaders returns an error if the value of the ephemeral input name is read outside of ephemeral inputs: by an
-// expression of another input, of a check or elsewhere in the provision action, such as that of an output, or by a
-// document of provision.bosh that contains ((name)). The error contains the position of the first such use.
-// checkReaders returns nil if there is none. It does not check that the input is ephemeral.
+// checkReaders returns an error if the value of the ephemeral input name is read by an expression of the provision
+// action other than those of ephemeral inputs, for example that of a check, an output or an input that is not
+// ephemeral, or by a document of provision.bosh that contains ((name)). The error contains the position of the first
+// such use. checkReaders returns nil if there is none. It does not check that the input is ephemeral, and it does not
+// inspect the bind action.
 func checkReaders(in *inputs, name string) error {
 	at, isRead := in.Service.Provision.WithoutInputs(in.ephemeral).FindReader(name, true)
 	if positions := in.bosh.PositionsOf(name); !isRead && len(positions) > 0 {
@@ -75,8 +76,8 @@ func checkReaders(in *inputs, name string) error {
 
 // withoutEphemeral removes, in place, the values of ephemeral inputs from received, the data of the request that the
 // record keeps. It deletes the ephemeral inputs of the provision action from the map received.Parameters, which must
-// not be shared. If the bind action has ephemeral inputs, it also replaces received.PlanProperties by a new map without
-// those properties that are such inputs or that only such inputs read.
+// not be shared. If the bind action has ephemeral inputs, it also replaces received.PlanProperties by a new map with
+// only those properties of the plan that are other plan inputs of the bind action or that its other expressions read.
 func (in *inputs) withoutEphemeral(received *record.Received) {
 	maps.DeleteFunc(received.Parameters, func(name string, _ any) bool { return in.isEphemeral(name) })
 	bind := &in.Service.Bind

@@ -22,11 +22,12 @@ import (
 // value, requests for plans with these errands fail, because the errands' properties must configure a state backend
 // that is not local.
 //
-// Properties are the properties of the errands' jobs, in which texts may contain expressions about the instance. Limit
-// is the default of the property errand_limit, or "" for none. Check returns an error if the errands of the named
-// service cannot work with the evaluated properties, or with the keys of the configuration that they read; a nil Check
-// accepts everything. UseInstalledTemplate lets existing instances use the provision template of the installed pak
-// instead of the one that built them. AllowUpgrade lets them use its template and its version of OpenTofu.
+// Properties are the properties of the errands' jobs, in which texts may contain expressions about the instance.
+// Limit is the default of the property errand_limit, or "" for none. Check returns an error if the errands of the
+// named service cannot work with the evaluated properties, or with the keys of the configuration that they read; a
+// nil Check accepts everything. If UseInstalledTemplate is true, existing instances use the provision template of the
+// installed pak instead of the recorded one. If AllowUpgrade is true, they do so as well, and also use the default
+// OpenTofu version of the installed pak, whatever UseInstalledTemplate is.
 type Errands struct {
 	// Properties are the properties of the errands' jobs. Texts in them may contain expressions about the instance. A
 	// plan with these errands needs a state.type other than "local" in them.
@@ -42,9 +43,9 @@ type Errands struct {
 }
 
 // ownErrands searches list, the plan's post_deploy or pre_delete errands, for the first errand with this name, and
-// returns it as a list of one element, which is a part of list. It returns nil if the list has no such errand, or if an
-// instance group of the manifest template, or one that an ops file adds to it, has this name or a job of this name: the
-// errand then belongs to the service instead of this adapter.
+// returns it as a list of one element, which is a part of list. It returns nil if the list has no such errand, or if
+// an instance group of the manifest template, or one that an ops file adds to it, has this name or a job of this name
+// (see brokerpak.Bosh.HasGroupOrJob): the errand then belongs to the service instead of this adapter.
 func ownErrands(bosh *brokerpak.Bosh, list []serviceadapter.Errand, name string) []serviceadapter.Errand {
 	at := slices.IndexFunc(list, func(errand serviceadapter.Errand) bool { return errand.Name == name })
 	if at < 0 || bosh.HasGroupOrJob(name) {

@@ -157,11 +157,13 @@ func (g *Generator) Generate(ctx context.Context, request Request) (*serviceadap
 	return respond(decided, rendered, remembered)
 }
 
-// Variables returns a scope with the resolved variables of a request, without generating a manifest. It does not apply
-// the provision template, does not decide about secrets, does not evaluate the checks of the definition, and has no
-// side effects. Like Generate, it returns nil and an error if the request is invalid, if a variable cannot be resolved,
-// or if the record would contain a plan property that is the value of a secret. Unlike Generate, it accepts a service
-// that has neither a provision.bosh section nor a provision template.
+// Variables returns a scope with the resolved variables of a request, without generating a manifest. It does not
+// apply the provision template, does not decide about secrets, does not evaluate the checks of the definition, and
+// has no side effects. Like Generate, it returns nil and an error if the request is invalid, if a variable cannot be
+// resolved, or if the record would contain a plan property that is the value of a secret. If an errand applies the
+// provision template, an input that needs a configuration value or environment variable that is not set causes no
+// error; it is in Unresolved of the scope. Unlike Generate, Variables accepts a service that has neither a
+// provision.bosh section nor a provision template.
 func (g *Generator) Variables(request Request) (*vars.Scope, error) {
 	in, err := g.newInputs(request)
 	if err != nil {

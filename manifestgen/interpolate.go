@@ -53,8 +53,9 @@ func interpolate(
 	return &renderedDocument{tree, documents}, err
 }
 
-// asMapping returns item, the content of a document, as a mapping, without copying it. It returns nil and an error with
-// the position of the document if the content is not a mapping, for example null in an empty document.
+// asMapping returns item, the content of a document, as a mapping, without copying it. item must have the types of
+// package value. asMapping returns nil and an error with the position of the document if item is not a mapping, for
+// example null in an empty document.
 func asMapping(document brokerpak.Document, item any) (map[string]any, error) {
 	tree, ok := item.(map[string]any)
 	if !ok {

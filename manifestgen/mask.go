@@ -46,8 +46,9 @@ func checkReserved(name string, item any, fromRequest bool) error {
 	}
 }
 
-// masked returns a copy of the value in which the parentheses in texts and keys are replaced by private-use characters,
-// so that the library does not interpolate values again. If fromRequest is true, these are the characters for the
+// masked returns a copy of the value in which the parentheses in texts and keys are replaced by private-use
+// characters, so that the library does not interpolate values again. The value must have the types of package value;
+// parentheses in a value of any other type are not replaced. If fromRequest is true, the characters are those for the
 // user's values, otherwise those for trusted values; unmask reverts either. All mappings in the copy are map[any]any,
 // as the library requires. masked does not reject values that contain such characters already; see checkReserved.
 func masked(v any, fromRequest bool) any {
@@ -68,8 +69,9 @@ func isMasked(text string) bool {
 }
 
 // unmask returns a copy of the value in which the character open becomes "(" and the character end becomes ")" in all
-// texts and keys. Callers pass the pair for trusted values or the pair for the user's values (see masked); the
-// characters of the other pair are not changed. All mappings in the copy have string keys.
+// texts and keys. The value must have the types of package value, unlike the result of masked, whose mappings are
+// map[any]any. Callers pass the pair for trusted values or the pair for the user's values (see masked); the
+// characters of the other pair are not changed. The copy has the types of package value as well.
 func unmask(v any, open, end rune) any {
 	return value.Normalise(value.AnyKeys(v, func(text string) string {
 		if !isMasked(text) {

@@ -58,10 +58,11 @@ func applyTemplate(ctx context.Context, d *decisions) (*decisions, error) {
 	return applied.withOutputs(result)
 }
 
-// recordedOutputs returns the outputs in the record of the deployed manifest, in the form of a result of OpenTofu. Null
-// and sensitive outputs are absent from Outputs, because the record does not contain them; Sensitive contains the names
-// of the sensitive ones, whose values are secrets of the manifest. If the record has no outputs, as on create, the
-// result is empty, never nil.
+// recordedOutputs returns the outputs in the record of the deployed manifest, in the form of a result of OpenTofu.
+// Null and sensitive outputs are absent from Outputs, because the record does not contain them; Sensitive contains
+// the names of the sensitive ones, whose values are secrets of the manifest. The map and the list are those of the
+// record, so callers must not change them. If the record has no outputs, as on create, the result is empty, never
+// nil. previous must not be nil, not even on create.
 func recordedOutputs(previous *deployedInstance) *provision.Result {
 	template := previous.record.Template
 	if template == nil {
@@ -192,8 +193,9 @@ func checkWithoutOutputs(d *decisions) error {
 }
 
 // independentOfOutputs reports whether a list of instance groups or jobs, after interpolation without the outputs of
-// the template, is complete: every entry is a mapping whose name contains no unresolved ((variable)), and the same
-// holds for its list of jobs. A nil list counts as complete; any other value that is not a list does not.
+// the template, is complete: every entry is a mapping, its name contains no unresolved ((variable)), and its list of
+// jobs is complete as well. An entry may lack the name and the list of jobs. A nil list counts as complete; any other
+// value that is not a list does not.
 func independentOfOutputs(list any) bool {
 	items, ok := list.([]any)
 	return (ok || list == nil) && !slices.ContainsFunc(items, func(item any) bool {

@@ -28,10 +28,10 @@ func RenderingNames() expr.Names {
 	return publishedNames(map[string]any{brokerpak.InstanceDetails: map[string]any{}})
 }
 
-// publishedNames returns the names and functions that the adapter publishes to provision expressions, in addition to
-// the names in the map extra, which may be empty. If a published constant has the same name as an entry of extra, the
-// constant applies. Of a value in extra, only whether it is a map[string]any matters: expressions may then read every
-// key of it.
+// publishedNames returns the names and functions that the adapter publishes to provision expressions, together with
+// the names in the map extra, which may be nil. The result only serves to check expressions without a request, so its
+// functions must not be called. If a published constant has the same name as an entry of extra, the constant applies.
+// Of a value in extra, only whether it is a map[string]any matters: expressions may then read every key of it.
 func publishedNames(extra map[string]any) expr.Names {
 	r := &resolution{inputs: &inputs{previous: &deployedInstance{}}}
 	received := record.Received{Context: map[string]any{}, UAAClient: map[string]any{}}
@@ -135,9 +135,10 @@ const defaultLabels = "request.default_labels"
 
 // instanceLabels returns the default labels of an instance: the global ones, which may be nil, and
 // pcf-organization-guid, pcf-space-guid and pcf-instance-id. owner contains the GUIDs of the organization and the
-// space; the label of a GUID that is not known has the value "". The ID of the instance is deployment, the name of its
-// deployment, without the prefix "service-instance_". These three labels replace global ones of the same name, and
-// characters that a label must not contain are replaced in their values (see labelText). The map is never nil.
+// space; the label of a GUID that is not known has the value "". deployment is the name of the instance's deployment;
+// the label pcf-instance-id contains this name without the prefix "service-instance_", or the whole name if it lacks
+// the prefix. These three labels replace global ones of the same name, and characters that a label must not contain
+// are replaced in their values (see labelText). The map is never nil.
 func instanceLabels(deployment string, owner record.Owner, global map[string]string) map[string]any {
 	labels := map[string]any{}
 	for name, text := range global {

@@ -36,9 +36,9 @@ func references(tree any) []string {
 	return value.Convert(mentions(tree), func(m mention) string { return m.reference })
 }
 
-// declaredVariables returns the names of the entries in a manifest's list `variables`, whose values BOSH generates, in
-// the order of the list. An entry without a name gives "". The result is nil if tree is not a mapping or has no such
-// entries.
+// declaredVariables returns the names of the variables whose values BOSH generates: those of the mappings in a
+// manifest's list `variables`, in the order of the list. A mapping without a name gives "", and other entries are
+// skipped. The result is nil if tree is not a mapping or has no such entries.
 func declaredVariables(tree any) []string {
 	root, _ := tree.(map[string]any)
 	return value.Convert(value.Mappings(root["variables"]), func(entry map[string]any) string {

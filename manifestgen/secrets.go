@@ -200,12 +200,13 @@ func (d *deployedInstance) secret(secret brokerpak.Secret) (record.Secret, error
 	}
 }
 
-// withValue returns the decision to give a secret the value of proposed, an available candidate. The manifest gets the
-// value literally if the broker stores no secrets or the value is nil or "". If unchanged has a reference and CredHub
-// already stores the value under it, or is assumed to (see isStored), withValue returns unchanged. Otherwise the broker
-// must store the value under a new name. withValue returns an error if the manifest would contain a literal value that
-// BOSH takes for a reference; it is a *fault.UserError if the value is a parameter of this request. The decision that
-// is returned with an error must not be used.
+// withValue returns the decision to give a secret the value of proposed, an available candidate. unchanged is the
+// decision to keep the value of the deployed instance; see decideSecret. The manifest gets the value of proposed
+// literally if the broker stores no secrets or the value is nil or "". If unchanged has a reference and CredHub
+// already stores the value under it, or is assumed to (see isStored), withValue returns unchanged. Otherwise the
+// broker must store the value under a new name. withValue returns an error if the manifest would contain a literal
+// value that BOSH takes for a reference; it is a *fault.UserError if the value is a parameter of this request. The
+// decision that is returned with an error must not be used.
 func withValue(
 	in *inputs, secret brokerpak.Secret, unchanged secretDecision, proposed candidate,
 ) (secretDecision, error) {

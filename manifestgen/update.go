@@ -73,9 +73,10 @@ func parseScalar(text string) any {
 	return text
 }
 
-// completeUpdates sets max_in_flight, in place, in the update block of each instance group of the manifest whose block
-// lacks it, to the value in the manifest's own update block, which must have one. Groups without an update block are
-// not changed. The Director does the same, but the broker cannot decode a block without max_in_flight.
+// completeUpdates sets max_in_flight, in place, in the update block of each instance group of the manifest whose
+// block lacks it or sets it to null. The value is that of the manifest's own update block, which must have one.
+// Groups without an update block are not changed. The Director does the same, but the broker cannot decode a block
+// without max_in_flight.
 func completeUpdates(tree map[string]any) {
 	general, _ := tree["update"].(map[string]any)
 	for _, group := range value.Mappings(tree["instance_groups"]) {

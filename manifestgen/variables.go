@@ -19,9 +19,10 @@ import (
 // template.Variables of the library.
 type variables map[string]any
 
-// Get returns the value of the variable with the name in definition and reports whether the variable exists. If it does
-// not, the value is nil, and the library leaves ((NAME)) unchanged, so that BOSH can resolve it. The type and options
-// of the definition are ignored. The error is always nil.
+// Get returns the value of the variable with the name in definition and reports whether the variable exists. A value
+// of the type credentialReference is returned as a string. If the variable does not exist, the value is nil, and the
+// library leaves ((NAME)) unchanged, so that BOSH can resolve it. The type and options of the definition are ignored.
+// The error is always nil.
 func (v variables) Get(definition template.VariableDefinition) (any, bool, error) {
 	item, ok := v[definition.Name]
 	if reference, isReference := item.(credentialReference); isReference {

@@ -89,9 +89,9 @@ func (t *translator) object(node map[string]any) map[string]any {
 }
 
 // each rewrites the schemas in the value of a keyword such as `properties`, which is a map from names to schemas, as
-// draft-04, and returns them in a new map. Lists in the map, as in `dependencies`, are not schemas and stay unchanged.
-// A node that is not a map is returned as it is. A $ref that object notices is left out, and sets t.err to
-// errReference.
+// draft-04, and returns them in a new map. Lists in the map, as in `dependencies`, are not schemas and stay
+// unchanged. A node that is not a map is returned as it is. A $ref that the translator notices is left out, and sets
+// t.err to errReference.
 func (t *translator) each(node any) any {
 	schemas, ok := node.(map[string]any)
 	if !ok {
@@ -106,7 +106,7 @@ func (t *translator) each(node any) any {
 
 // oneOrMore rewrites the value of a keyword such as `items` or `anyOf`, which is a schema or a list of schemas, as
 // draft-04, and returns a copy of it. A node that is neither, and elements of the list that are not schemas, are
-// returned as they are. A $ref that object notices is left out, and sets t.err to errReference.
+// returned as they are. A $ref that the translator notices is left out, and sets t.err to errReference.
 func (t *translator) oneOrMore(node any) any {
 	schemas, ok := node.([]any)
 	if !ok {

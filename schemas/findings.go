@@ -20,9 +20,9 @@ type findings struct {
 	items []finding
 }
 
-// A finding is a violation of a JSON Schema by the value at one path in the document. The path consists of keys and the
-// indexes of list items. The text is the rest of a sentence that begins with the name of the value: "must be an
-// integer".
+// A finding is a violation of a JSON Schema by the value at one path in the document. The path consists of keys and
+// the indexes of list items; it is empty for the whole document. The text is the rest of a sentence that begins with
+// the name of the value: "must be an integer".
 type finding struct {
 	path []string
 	text string

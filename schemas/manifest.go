@@ -50,10 +50,10 @@ func CheckManifest(tree map[string]any) error {
 	return nil
 }
 
-// A ManifestFault is a violation of the JSON Schema of BOSH manifests at one path in a manifest. It contains the path,
-// such as /instance_groups/name=redis/instances, and a message that begins with the path and contains no values of the
-// manifest other than names in the path. If the fault concerns the manifest as a whole, Path is empty and the message
-// begins with "the manifest".
+// A ManifestFault is one of the violations that ManifestFaults returns: a violation of the JSON Schema of BOSH
+// manifests at one path in a manifest. It contains the path, such as /instance_groups/name=redis/instances, and a
+// message that begins with the path and contains no values of the manifest other than names in the path. If the fault
+// concerns the manifest as a whole, Path is empty and the message begins with "the manifest".
 type ManifestFault struct {
 	// Path is the path of the fault as in ops files. It consists of keys and, for items of lists, name=NAME or, if the
 	// item has no name, the index.

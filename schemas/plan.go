@@ -111,10 +111,11 @@ func (s section) schema() (map[string]any, error) {
 }
 
 // property returns the schema of one input. The schema for an update shows no default, because an omitted input keeps
-// its value. It allows null, which resets the input to its supplied or default value, unless the input is required, is
-// not nullable and has no other source of a value than the user (see userMustGive). The schemas for creation show the
-// default that applies; see effective. They allow null only if the input is nullable. property returns an error, and a
-// schema that must not be used, if the constraints of the input contain a $ref.
+// its value. Null is added to its type and enum if the input is nullable and, so that users can reset the input, also
+// if the input is not required or has another source of a value than the user (see userMustGive). The schemas for
+// creation show the default that applies; see effective. Null is added to their types and enums only if the input is
+// nullable. property returns an error, and a schema that must not be used, if the constraints of the input contain a
+// $ref that the translator notices.
 func (s section) property(input brokerpak.Variable) (map[string]any, error) {
 	if !s.update {
 		return described(s.effective(input), false)

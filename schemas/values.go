@@ -81,9 +81,10 @@ func CheckValues(inputs []brokerpak.Variable, values map[string]any, subject fun
 	return nil
 }
 
-// A ValueError is the error of CheckValues that values do not fit their inputs. It contains one sentence for each
-// faulty input or part of an input, up to nine, and the number of the others. The sentences may contain the allowed
-// values of an enum, but never the rejected values, of which they name only keys.
+// A ValueError is the error that CheckValues returns if values do not fit their inputs and its argument subject is
+// not nil. It contains one sentence for each faulty input or part of an input, up to nine, and the number of the
+// others. The sentences may contain the allowed values of an enum, but never the rejected values, of which they name
+// only keys.
 type ValueError struct {
 	// Sentences describe up to nine faults, without the rejected values. If there are more, a last element contains
 	// their number.

@@ -22,15 +22,16 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Config is the operator's configuration. Load returns a valid one with defaults; the zero value is not valid, because
-// at least one pak is required. Every top-level key of the file can also be set by the environment variable
+// Config is the operator's configuration. Load returns a valid one with defaults; the zero value is not valid,
+// because at least one pak is required. Every top-level key of the file can also be set by the environment variable
 // SERVICE_ADAPTER_<KEY>, in upper case, whose value is YAML: SERVICE_ADAPTER_PAKS='[/paks/redis]',
-// SERVICE_ADAPTER_STATE='{config: {dir: /store}}'. The variable replaces the value of the whole key; an empty variable
-// counts as unset. The key config has no such variable, because SERVICE_ADAPTER_CONFIG names the file; its entries can
-// be set by GSB_<KEY>.
+// SERVICE_ADAPTER_STATE='{config: {dir: /store}}'. The variable replaces the value of the whole key; an empty
+// variable counts as unset. The key config has no such variable, because SERVICE_ADAPTER_CONFIG names the file; its
+// entries can be set by GSB_<KEY> for expressions, and by variables of the same name for OpenTofu.
 //
-// All keys except paks are optional. A Service of "" means the only service of the paks, and a MaxRequestKB of 0 means
-// 256. For the other parts, their types explain the zero values.
+// All keys except paks are optional. A Service of "" means the only service of the paks; if they have several, each
+// request must determine its service. A MaxRequestKB of 0 means 256. For the other parts, their types explain the
+// zero values.
 type Config struct {
 	// Paks are the paths of the brokerpaks, which are zip files or directories. There must be at least one.
 	Paks []string `yaml:"paks"`
@@ -68,9 +69,10 @@ type Config struct {
 	LogLevel string `yaml:"log_level"`
 }
 
-// Broker contains the top-level keys secure_manifests and disable_bosh_configs, which must have the same values as the
-// corresponding settings of the broker. In the zero value, secure_manifests is not set, which is an error if a service
-// has secrets or sensitive outputs, and BOSH configs are permitted.
+// Broker contains the top-level keys secure_manifests and disable_bosh_configs, which must have the same values as
+// the corresponding settings of the broker. In the zero value, secure_manifests is not set and BOSH configs are
+// permitted. While secure_manifests is not set, generate-manifest fails if the service has secrets, including those
+// that it creates for sensitive outputs or secret inputs of the provision template.
 type Broker struct {
 	// SecureManifests must have the value of the broker's enable_secure_manifests. nil means that it is not set, which
 	// is an error if a service has secrets or sensitive outputs.
@@ -80,10 +82,12 @@ type Broker struct {
 	DisableBoshConfigs bool `yaml:"disable_bosh_configs"`
 }
 
-// Directories contains the paths of two directories whose files can be created again: PreparedDir, in which the command
-// prepare stores initialised templates, and CacheDir, which must be an absolute path and which no other user may
-// access. A PreparedDir of "" means that there is no prepared directory. Load replaces a CacheDir of "" by
-// service-adapter-UID in the directory TMPDIR, or in /tmp if TMPDIR is not set.
+// Directories contains the paths of two directories. PreparedDir is the one in which the command prepare stores
+// initialised templates; "" means that there is none. CacheDir, which must be an absolute path, is a private
+// directory for files that can be created again and for copies of states. It must not be deleted while it contains a
+// state that could not be saved in the backend. Load replaces a CacheDir of "" by service-adapter-UID in the
+// directory TMPDIR, or in /tmp if TMPDIR is unset or empty. Load neither creates nor inspects the two directories.
+// session.Session.Manager creates CacheDir, and returns an error if another user may write to or replace one of them.
 type Directories struct {
 	// PreparedDir is a directory with templates that the command prepare has initialised; other commands only read it.
 	// "" means none.
@@ -105,8 +109,9 @@ type Limits struct {
 }
 
 // Values are the values that the operator supplies to the definitions of paks: default variables for all services,
-// defaults and plans of single services, labels, and the values that the expression config("key") returns. The zero
-// value supplies none. Further values are read from environment variables; see session.OperatorValues.
+// defaults and plans of single services, labels, and Config, which contains the values that the expression
+// config("key") returns and those of environment variables for OpenTofu. The zero value supplies none. Further values
+// are read from environment variables; see session.OperatorValues.
 type Values struct {
 	// ProvisionDefaults are default variables for the provision action of every service. Those in the environment
 	// variable GSB_PROVISION_DEFAULTS, in JSON, are added and take precedence.
@@ -131,8 +136,11 @@ type Files struct {
 	AuditLog string `yaml:"audit_log"`
 }
 
-// Updates contains two permissions for existing instances: to use the provision template of the installed version of a
-// pak, and to be upgraded to its OpenTofu version. The zero value grants neither.
+// Updates contains two permissions for existing instances. BrokerpakUpdatesEnabled permits that an update applies the
+// provision template of the pak that is installed now, instead of the template of the last complete apply.
+// TerraformUpgradesEnabled permits that an instance is upgraded to the OpenTofu version and the provision template of
+// that pak. The zero value grants neither: after its first complete apply, an instance keeps its template, and cannot
+// be changed if an older OpenTofu wrote its state.
 type Updates struct {
 	// BrokerpakUpdatesEnabled permits that an update of an existing instance uses the provision template of the
 	// installed pak.

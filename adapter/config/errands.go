@@ -32,11 +32,12 @@ func deferred(item any) bool {
 }
 
 // CheckErrands returns an error if the errands apply-instance and destroy-instance cannot work with properties, which
-// are the errand_properties, or if they would keep states where bindings do not find them. paks must be present and not
-// an empty list. state must be a mapping with the same state backend and location as the configuration c, which must
-// not be local, and must encrypt states exactly if c does. errand_limit must not be below budget, and both must be
-// durations; see checkErrandLimit for missing ones. The error lists all faults, and is nil if there are none. Unknown
-// keys are not an error; see UnknownErrandKeys.
+// are the errand_properties, or if they would keep states where bindings do not find them. paks must be present and
+// not an empty list. state must be a mapping with the same state backend and location as the configuration c, which
+// must not be local, and must encrypt states exactly if c does. errand_limit must not be below budget, and both must
+// be durations; see checkErrandLimit for missing ones. The error lists all faults, and is nil if there are none; but
+// if the types of the backends differ or are local, it lists no other fault of state. Unknown keys are not an error;
+// see UnknownErrandKeys.
 //
 // Texts with references or expressions, which are resolved later, are not checked, with two exceptions: state itself
 // must not be one, and an encryption that is one counts as encryption.

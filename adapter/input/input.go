@@ -236,9 +236,9 @@ func decodeOptional(what, text string, target any) error {
 }
 
 // DecodePlan decodes the JSON text of a plan of the broker and converts its properties to the types of the package
-// value, such as int64. The properties of a plan without any are nil. what names the text in the error, as in "service
-// plan". The error is an Error, which contains no part of the text: the text is not valid JSON, does not fit a plan, or
-// lacks the instance groups or another required entry. The plan must not be used then.
+// value, such as int64. The properties are nil if they are missing or null in the text. what names the text in the
+// error, as in "service plan". The error is an Error, which contains no part of the text: the text is not valid JSON,
+// does not fit a plan, or lacks the instance groups or another required entry. The plan must not be used then.
 func DecodePlan(what, text string) (plan serviceadapter.Plan, err error) {
 	err = decode(what, text, &plan)
 	if plan.Properties != nil {
@@ -247,11 +247,12 @@ func DecodePlan(what, text string) (plan serviceadapter.Plan, err error) {
 	return plan, err
 }
 
-// DecodeBody decodes the JSON object in text, the body of a request, into target, which stays unchanged for null. what
-// names the text in the error, as in "requestParams". If the text is not a JSON object, the error is an Error, which
-// contains no part of the text. If it cannot be decoded and is nested more than value.MaxDepth levels deep, the error
-// is a fault.UserError instead, because the user can correct it. After an error target must not be used. DecodeBody
-// does not reject deep nesting that the JSON decoder accepts.
+// DecodeBody decodes the JSON object in text, the body of a request, and stores it in target, with values of the
+// types of the package value, such as int64. For null, it leaves target unchanged and returns nil. what names the
+// text in the error, as in "requestParams". If the text is neither a JSON object nor null, the error is an Error,
+// which contains no part of the text. If the text cannot be decoded and is nested more than value.MaxDepth levels
+// deep, the error is a fault.UserError instead, because the user can correct it. After an error target must not be
+// used. DecodeBody does not reject deep nesting that the JSON decoder accepts.
 func DecodeBody(what, text string, target *map[string]any) error {
 	var body map[string]any
 	err := decode(what, text, &body)

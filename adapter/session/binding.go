@@ -110,8 +110,9 @@ func (s *Session) CompleteUnbind(request *binding.Request) error {
 
 // ForeignInstance returns the data that replaces the record of an instance whose manifest has none, because another
 // adapter created it: the service id and the plan of chosen, and the operator's defaults for the provision action of
-// its service. chosen must have a service. ForeignInstance returns an error, and the data without defaults, if an
-// environment variable with defaults is not a JSON object.
+// its service. chosen must have a service. ForeignInstance registers secrets in the environment variables with
+// defaults for masking. If such a variable is neither empty nor a JSON object or null, it returns an error, and the
+// data without defaults.
 func (s *Session) ForeignInstance(chosen *Selection) (instance.ForeignInstance, error) {
 	plan := chosen.Plan
 	plan.ID = chosen.PlanID

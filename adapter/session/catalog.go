@@ -218,10 +218,11 @@ func FindService(paks []*brokerpak.Pak, match func(*brokerpak.Service) bool) (*b
 }
 
 // Owns reports whether an instance belongs to the broker, according to stored, its record, which must not be nil.
-// brokerServiceID is the id of the service in the broker's catalog, which may differ from the id in the pak. The
-// instance belongs to the broker if the service id in its record is "" or brokerServiceID. It also does if that id is
-// the id of a service of the readable paks and brokerServiceID is not, because the operator may have changed the id in
-// the catalog after the instance was created. Owns returns false if the readable paks have no services.
+// brokerServiceID is the id of the service in the broker's catalog, which may differ from the id in the pak. If the
+// readable paks have no services, Owns always returns false. Otherwise the instance belongs to the broker if the
+// service id in its record is "" or brokerServiceID. It also does if that id is the id of a service of the readable
+// paks and brokerServiceID is not, because the operator may have changed the id in the catalog after the instance was
+// created.
 func (c *Catalog) Owns(stored *record.InstanceRecord, brokerServiceID string) bool {
 	has := func(id string) bool {
 		_, service := FindService(c.Paks, func(service *brokerpak.Service) bool { return service.ID == id })

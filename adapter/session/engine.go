@@ -115,8 +115,9 @@ func (s *Session) CheckCommands(pak *brokerpak.Pak, service *brokerpak.Service) 
 
 // Provisioner returns a Provisioner that applies the provision templates of a pak, with a new manager and the
 // permissions of the configuration for updates and upgrades. It returns nil and an error if the manager cannot be
-// created, for example because an environment variable that the pak requires is missing; see Manager for the other
-// errors and for the directories that are created. A nil pak requires no variables.
+// created, for example because an environment variable that the pak requires is missing. A nil pak requires no
+// variables. See Manager for the other errors, and for the side effects, such as new directories and the umask of
+// this process.
 func (s *Session) Provisioner(pak *brokerpak.Pak) (*provision.Provisioner, error) {
 	manager, err := s.Manager(pak)
 	if err != nil {

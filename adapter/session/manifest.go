@@ -21,10 +21,13 @@ import (
 )
 
 // GenerateManifest executes generate-manifest: it sets the fields of the request that the broker does not send (see
-// CompleteManifest), and generates and returns the manifest, within the budget of the configuration. It applies the
-// provision template of an instance, which is written to the audit log, unless an errand of the plan applies it or the
-// broker is only checking for pending changes. It also starts to compile the schema of BOSH manifests in the
-// background. size is the size of the request's body in bytes.
+// CompleteManifest), and generates and returns the manifest, within the budget of the configuration. size is the size
+// of the request's body in bytes, which must not exceed Config.MaxRequest.
+//
+// If the service has a provision template that no errand of the plan applies, GenerateManifest applies it, with an
+// entry in the audit log. If the broker is only checking for pending changes, GenerateManifest compares the instance
+// with that template instead, as the field CheckPending determines. See the field Replaying for a session that must
+// do neither.
 //
 // GenerateManifest returns nil and an error if CompleteManifest or manifestgen.Generator.Generate fails. The error
 // contains a *fault.UserError if the user's parameters are not valid, and for some faults that the operator must

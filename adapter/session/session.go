@@ -43,19 +43,20 @@ type Process struct {
 }
 
 // A Session is the execution of one command. It holds the state that all commands need: the configuration, the open
-// paks, the secrets to mask and the environment. New creates a session, and Open or Run loads the configuration and the
-// paks; the zero value cannot be used. A copy of a session shares the open paks, so only the original is closed.
+// paks, the secrets to mask and the environment. New creates a session, and Open or Run loads the configuration and
+// the paks; the zero value cannot be used. A copy of a session shares the open paks, so only the original is closed.
 //
 // The caller may set these fields, which are optional, after New; Tolerant and WithoutPaks only have an effect before
 // Open:
 //
-//   - Tolerant permits that some paks cannot be read and, together with WithoutPaks, that none can be read.
+//   - Tolerant permits that some paks cannot be read, provided that another one can. WithoutPaks drops that
+//     condition, and has no effect without Tolerant.
 //   - AcceptUnencrypted permits reading states that are not encrypted although the configuration has a key.
 //   - User is the operator in the audit log, "" if none is known. AuditLogger writes its events to the log of the
 //     command; if it is nil, Logger does.
 //   - InstanceLimit bounds work on an instance for which no request waits. 0 means Config.Budget.
-//   - CheckPending compares an instance with its template when the broker checks for pending changes. If it is nil, the
-//     changes are only logged.
+//   - CheckPending compares an instance with its template when the broker checks for pending changes. If it is nil,
+//     the changes are only logged.
 //   - Replaying forbids applying a provision template and comparing an instance with it.
 type Session struct {
 	Process

@@ -42,10 +42,11 @@ func (v OperatorValues) ProvisionDefaults(service *brokerpak.Service) ([]map[str
 	}, nil
 }
 
-// BindDefaults returns the default variables that the operator has set for the bind action of a service, in the
-// configuration file and in the environment variable GSB_SERVICE_<NAME>_BIND_DEFAULTS, which takes precedence. The map
-// is new, and empty if there are none. BindDefaults registers secrets in the variable for masking. It returns nil and
-// an error, without the text, if the variable is neither empty nor a JSON object or null.
+// BindDefaults returns the default variables that the operator has set for the bind action of a service: those in the
+// configuration file for this service, and those in the environment variable GSB_SERVICE_<NAME>_BIND_DEFAULTS, which
+// take precedence. There are none for all services. The map is new, and empty if no variables are set. BindDefaults
+// registers secrets in the environment variable for masking. It returns nil and an error, without the text, if the
+// environment variable is neither empty nor a JSON object or null.
 func (v OperatorValues) BindDefaults(service *brokerpak.Service) (map[string]any, error) {
 	own, err := v.jsonVariable("GSB_SERVICE_" + service.EnvName() + "_BIND_DEFAULTS")
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 //   - "object" and "array": a map or a list, respectively. A text must be JSON of one.
 //   - "": no conversion.
 //
-// A scalar is converted by way of its text, so that true becomes the integer 1. A nil value, whatever the type is, and
-// the text "null" for "object" and "array" become nil. Cast returns nil and an error if the value cannot be converted,
-// for example a list to "string", or if the type is unknown. The error contains no scalar of the value, which may be
-// secret, but may contain keys of a map.
+// A scalar is converted by way of its text, so that true becomes the integer 1. A nil value becomes nil, even if the
+// type is unknown, and so does the text "null" for "object" and "array". For any other value, Cast returns nil and an
+// error if the value cannot be converted, for example a list to "string", or if the type is unknown. The error
+// contains no scalar of the value, which may be secret, but may contain keys of a map.
 func Cast(v any, typ string) (any, error) {
 	if typ == "" || v == nil {
 		return v, nil

@@ -9,9 +9,10 @@ import (
 )
 
 // Names declares the variables and functions that a template may use, in addition to the standard functions, for
-// Template.Check: names of variables, prefixes below which every name is allowed, functions by name, and the types of
-// variables that always have the same type. A standard function takes precedence over a declared one with the same
-// name. The zero Names declares no variables and only the standard functions.
+// Template.Check. It contains names of variables, prefixes of names, functions by name, and the types of variables
+// that always have the same type. A prefix declares the variable with its own name and every dotted name below it. A
+// variable with a type must be declared as well. A standard function takes precedence over a declared one with the
+// same name. The zero Names declares no variables and only the standard functions.
 type Names struct {
 	// Variables are the names of variables.
 	Variables []string

@@ -48,10 +48,11 @@ func pluck(args []any) (any, error) {
 }
 
 // yamlToJSON implements Function.Call for the function yaml.toJSON(text) of expressions. It returns the first YAML
-// document in the text as compact JSON (see jsonText), and "null" for an empty text. Further documents are ignored.
-// yamlToJSON returns an error if the text is not YAML or contains a number that JSON cannot represent or that needs
-// more than 64 bits. The error may contain keys of the text, in the path of the number, but none of its values, which
-// may be secret.
+// document in the text as compact JSON (see jsonText), and "null" for an empty text. Keys that are other scalars than
+// strings become texts, such as "1" for 1. Further documents are ignored. yamlToJSON returns an error if the text is
+// not valid YAML, repeats a key, has a list or mapping as a key, or contains a number that JSON cannot represent or
+// that needs more than 64 bits. The error may contain keys of the text, in the path of the number, but none of its
+// values, which may be secret.
 func yamlToJSON(args []any) (any, error) {
 	var decoded any
 	if err := yaml.Unmarshal([]byte(as[string](args[0])), &decoded); err != nil {
@@ -162,8 +163,8 @@ func distinct(args []any) (any, error) {
 
 // contains implements Function.Call for the function contains(list, value) of expressions. It returns, as a bool,
 // whether an element of the list equals the value, which may also be a list or map. Scalars, also those in lists and
-// maps, are compared by their texts, so 1 equals "1" and true. contains returns an error only for a scalar of a Go type
-// that expressions do not have.
+// maps, are compared by their texts, so 1 equals "1" and true, and null equals "". contains returns an error only for
+// a scalar of a Go type that expressions do not have.
 func contains(args []any) (any, error) {
 	both, err := texts(args)
 	if err != nil {

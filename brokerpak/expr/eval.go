@@ -212,10 +212,11 @@ func (e *evaluation) call(n *ast.Call) (*ast.LiteralNode, error) {
 	return literal, nil
 }
 
-// A FunctionError is the error of a function that an expression calls, or of the conversion of its arguments, with the
-// name of the function. Err is the reason and must not be nil, so the zero FunctionError is not valid. The standard
-// functions avoid quoting argument values in the reason, because they may be secret; the field Err lists the
-// exceptions.
+// A FunctionError is the error of a function that an expression calls, or of the conversion of its arguments, with
+// the name of the function. Template.Eval returns it as a pointer, so errors.As needs a *FunctionError. Err is the
+// reason and must not be nil, so the zero FunctionError is not valid. The standard functions avoid quoting argument
+// values in the reason, because they may be secret. The field Err lists exceptions; yaml.toJSON is another one, whose
+// reason may contain keys of its text.
 type FunctionError struct {
 	// Function is the name of the function.
 	Function string

@@ -76,9 +76,9 @@ func (t Type) String() string {
 }
 
 // A Function is a function that expressions can call: the types of its arguments, the type of its result, and the Go
-// function Call that computes the result. The last types in Args may have the flag Optional, which allows the argument
-// to be missing, or Repeated, which allows it one or more times. Nil Args mean a function without arguments. Call must
-// not be nil when an expression calls the function.
+// function Call that computes the result. Either the last types in Args may have the flag Optional, which allows
+// their arguments to be missing, or the very last one may have the flag Repeated, which allows its argument one or
+// more times. Nil Args mean a function without arguments. Call must not be nil when an expression calls the function.
 type Function struct {
 	Args   []Type
 	Result Type
@@ -192,11 +192,11 @@ func as[T any](argument any) T {
 	return typed
 }
 
-// generate returns the Call of a function whose result differs at every call, such as rand.base64. name is the name of
-// the function, and create computes a result from the arguments. If the scope has no Generate, the Call is create.
-// Otherwise it calls Generate with the name of the call, such as "rand.base64#2" for the second call of the function in
-// one evaluation of the template, in the order of evaluation. Generate then decides whether create is called. The Call
-// returns the errors of create or Generate.
+// generate returns the Call of a function whose result differs at every call, such as rand.base64. name is the name
+// of the function, and create computes a result from the arguments. If the scope has no Generate, the Call is create.
+// Otherwise it calls Generate with the name of the call: "rand.base64#1" for the first call of the function in one
+// evaluation of the template, in the order of evaluation, "rand.base64#2" for the second. Generate then decides
+// whether create is called. The Call returns the errors of create or Generate.
 func (e *evaluation) generate(name string, create func(args []any) (any, error)) func(args []any) (any, error) {
 	return func(args []any) (any, error) {
 		if e.scope.Generate == nil {
@@ -274,9 +274,10 @@ func mapFlatten(args []any) (any, error) {
 	return strings.Join(entries, as[string](args[1])), nil
 }
 
-// regexpMatches implements Function.Call for the function regexp.matches(pattern, text) of expressions. It returns, as
-// a bool, whether the pattern, in Go's syntax (RE2), matches the text or a part of it. It returns nil and an error if
-// the pattern is invalid; the error quotes the faulty part of the pattern, but not the text.
+// regexpMatches implements Function.Call for the function regexp.matches(pattern, text) of expressions. It returns,
+// as a bool, whether the pattern, in Go's syntax (RE2), matches the text or a part of it. It returns nil and an error
+// if the pattern is invalid. This error, unlike that of compile, quotes a part of the pattern or all of it, but not
+// the text.
 func regexpMatches(args []any) (any, error) {
 	re, err := regexp.Compile(as[string](args[0]))
 	if err != nil {

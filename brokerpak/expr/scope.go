@@ -152,8 +152,8 @@ func (s *Scope) configFind(args []any) (any, error) {
 }
 
 // next implements Function.Call for the function counter.next() of expressions. It returns the next number of the
-// scope's Counter, as an int64. It calls Counter once and ignores the arguments. It returns an error if the scope has
-// no Counter.
+// scope's Counter, as an int64. It calls Counter once and ignores the arguments. It returns an error only if the
+// scope has no Counter.
 func (s *Scope) next([]any) (any, error) {
 	if s.Counter == nil {
 		return nil, errors.New("no counter is available here")

@@ -172,9 +172,9 @@ func (s Source) At(line, column int) diag.Pos {
 	return pos
 }
 
-// offset returns the number of characters (not bytes) of the text before a line and column, both counted from 1; a line
-// break is one character. For a position beyond the end of its line or of the text it counts on as if the line or the
-// text continued. offset never fails.
+// offset returns the number of characters (not bytes) of the text before a line and column, both counted from 1; a
+// line break is one character. For a position beyond the end of its line or of the text, it also counts one character
+// for each missing column and for each missing line break. offset never fails.
 func (s Source) offset(line, column int) int {
 	offset, rest := 0, s.Text
 	for range line - 1 {

@@ -60,10 +60,11 @@ func (r Reference) Names() iter.Seq[string] {
 	}
 }
 
-// KeyOf reports whether the reference reads the map variable with this name or one of its keys, and returns the key
-// that it reads. For the variable "a", the key is "b.c" for the references a.b.c and a.b.c[...], "b" for a["b"], and ""
-// for a, which reads the whole map, and for a[...] with a computed key. ok is false, and the key must be ignored, for
-// any other reference, even for one that reads a map which contains the variable, such as a for the variable "a.b".
+// KeyOf reports whether the reference is written as the map variable with this name or as one of its keys, and
+// returns the key that it reads. For the variable "a", the key is "b.c" for the references a.b.c and a.b.c[...], "b"
+// for a["b"], and "" for a, which reads the whole map, and for a[...] with a computed key. ok is false, and the key
+// must be ignored, for any other reference. These include references to a map that contains the variable, although
+// they can read it: a, a["b"] and a[...] for the variable "a.b".
 func (r Reference) KeyOf(variable string) (key string, ok bool) {
 	if key, below := strings.CutPrefix(r.Name, variable+"."); below {
 		return key, true
@@ -178,7 +179,7 @@ func (t *Template) SingleCall() (before, after string, ok bool) {
 }
 
 // singleExpression returns the node of the expression if the template consists of a single ${...} without surrounding
-// text. It returns nil for any other template, and for one that is a constant string.
+// text. It returns nil for any other template, and if the expression is only a constant string, as in ${"abc"}.
 func (t *Template) singleExpression() ast.Node {
 	if output, ok := t.root.(*ast.Output); ok && len(output.Exprs) == 1 {
 		return output.Exprs[0]

@@ -75,8 +75,8 @@ func replace(args []any) (any, error) {
 // is never nil.
 func errTooLong() error { return fmt.Errorf("the result could have more than %d bytes", maxText) }
 
-// compile compiles a regular expression in Go's syntax (RE2). If the expression is invalid, compile returns nil and an
-// error, which says why but does not contain the expression, because that may be secret.
+// compile compiles a regular expression in Go's syntax (RE2). If the expression is invalid, compile returns nil and
+// an error, which says why but contains no part of the expression, because that may be secret.
 func compile(pattern string) (*regexp.Regexp, error) {
 	compiled, err := regexp.Compile(pattern)
 	var syntaxErr *syntax.Error

@@ -23,9 +23,9 @@ func (e usageError) Unwrap() error { return e.error }
 
 // exitStatus returns the section EXIT STATUS, which callers append to the help text of a command. Each meaning is a
 // digit, a space and a text, such as "1 a state could not be saved"; an empty meaning is not allowed. They are sorted
-// by the digit. "2 wrong usage" and "3 any other error", which all commands share, are added unless a meaning with the
-// same digit is passed. The result begins with an empty line and the heading, has one indented line for each meaning,
-// and has no line break at its end.
+// by the digit. "2 wrong usage" and "3 any other error", which all commands share, are added unless a meaning with
+// the same digit is passed; the meaning of 0 must be passed. The result begins with an empty line and the heading,
+// has one indented line for each meaning, and has no line break at its end.
 func exitStatus(meanings ...string) string {
 	for _, shared := range []string{"2 wrong usage", "3 any other error"} {
 		if !slices.ContainsFunc(meanings, func(meaning string) bool { return meaning[0] == shared[0] }) {

@@ -74,8 +74,9 @@ directly.` +
 const backupMode = 0o600
 
 // An export is one run of `bindings export`, which writes a backup to a file. streams, operator, path and output are
-// its input, and must be set. The other fields contain the results and are read by report. The function that writer
-// returns sets count and missing, and replace sets partial and reason if it writes FILE.partial instead of FILE.
+// its input, and must be set: path names the backup in messages, and output is the file or stream to which it is
+// written. The other fields contain the results and are read by report. The function that writer returns sets count
+// and missing, and replace sets partial and reason if it writes FILE.partial instead of FILE.
 type export struct {
 	streams  Streams
 	operator *states.Operator
@@ -92,10 +93,11 @@ type export struct {
 }
 
 // writer returns a function that reads all states from the state backend and writes the backup to its argument, with
-// progress on standard error. The function sets e.count to the number of entries that it wrote, and e.missing to the
-// entries whose states cannot be read. These are absent from the backup and are not an error. The function returns an
-// error if the workspaces cannot be listed, if no pak has a usable OpenTofu, if ctx ends, or if a state cannot be
-// encrypted or the backup cannot be written; the written part is not a valid backup then.
+// progress on standard error. Reading may delete empty workspaces and restore incomplete local states; see
+// lifecycle.Export. The function sets e.count to the number of entries that it wrote, and e.missing to the entries
+// whose states cannot be read. These are absent from the backup and are not an error. The function returns an error
+// if the workspaces cannot be listed, if no pak has a usable OpenTofu, if ctx ends, or if a state cannot be encrypted
+// or the backup cannot be written; the written part is not a valid backup then.
 func (e *export) writer(ctx context.Context) func(to io.Writer) error {
 	return func(to io.Writer) (err error) {
 		progress := newProgress(e.streams, "reading states")
@@ -140,11 +142,12 @@ func (e *export) replace(ctx context.Context) error {
 	return partial.Publish(ctx, staged)
 }
 
-// rotate keeps the previous backup FILE, the target of e.output, as FILE.1 and then moves staged, the complete new
-// backup, to FILE. previousEmpty says that FILE is missing or has no entries; an existing FILE.1 then stays, because it
-// may contain some. If FILE does not exist, only staged is moved. rotate returns an error if FILE must be kept and
-// FILE.1 exists and is not a regular file, if a file cannot be renamed, or if the directory cannot be synchronised.
-// After an error, the previous backup is in FILE or in FILE.1. ctx has no effect, because the target is a regular file.
+// rotate keeps the previous backup FILE, the target of e.output, as FILE.1, where it replaces an older one, and then
+// moves staged, the complete new backup, to FILE. previousEmpty says that FILE is missing or has no entries; FILE is
+// then kept only if FILE.1 does not exist, because an existing FILE.1 may contain entries. If FILE does not exist,
+// only staged is moved. rotate returns an error if FILE.1 has to be replaced and is not a regular file, if a file
+// cannot be renamed, or if the directory cannot be synchronised. After an error, a previous backup with entries is in
+// FILE or in FILE.1. ctx has no effect, because the target is a regular file.
 func (e *export) rotate(ctx context.Context, staged *outfile.Staged, previousEmpty bool) error {
 	older := e.output.Target() + ".1"
 	if _, err := os.Lstat(older); !previousEmpty || errors.Is(err, fs.ErrNotExist) {

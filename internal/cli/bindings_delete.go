@@ -308,12 +308,12 @@ func (r *removal) checkArgs(command *cobra.Command, ids []string) error {
 	return r.selection.checkArgs(command, ids)
 }
 
-// selectItems returns the items to remove, and implements itemSelector. It first sets r.supplied to the contents of the
-// files of --input. With --dry-run it also sets the time of --wait to 0, so that the Director is asked only once. ids
-// are the arguments of the command. Items that are named by ids are not read: only their Kind and ID are set. With
-// --all or --gone the result is the stored items that pass the filters, which may be none. selectItems returns an error
-// if a file of --input cannot be used (see readInputs), if the state backend or the platform cannot be read, or if a
-// list of existing items is unusable; see selection.selectItems.
+// selectItems returns the items to remove, and implements itemSelector. ids are the arguments of the command. It sets
+// r.supplied to the contents of the files of --input and, with --dry-run, the time of --wait to 0, so that the
+// Director is asked only once. Items that are named by ids are not read: only their Kind and ID are set. With --all
+// or --gone the result is the stored items that pass the filters, which may be none, and reading may delete empty
+// workspaces. See selection.selectItems for the order of the items, for further side effects and for the errors.
+// selectItems also returns an error if a file of --input cannot be used; see readInputs.
 func (r *removal) selectItems(
 	ctx context.Context, streams Streams, operator *states.Operator, ids []string,
 ) ([]lifecycle.Stored, error) {

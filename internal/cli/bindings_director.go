@@ -145,9 +145,9 @@ func secretTexts(node *yaml.Node) (any, error) {
 	return texts, nil
 }
 
-// checkSecretFile returns an error if the file at path does not exist or cannot be inspected, or if its mode grants any
-// access to users other than its owner and group. The content is not read. what describes the file, such as "the file
-// of --secrets", and is used only in the error for a file that cannot be inspected.
+// checkSecretFile returns an error if the file at path cannot be inspected, for example because it does not exist, or
+// if its mode grants any access to users other than its owner and group. The content is not read. what describes the
+// file, such as "the file of --secrets", in the first of these errors, and is not used in the second.
 func checkSecretFile(what, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

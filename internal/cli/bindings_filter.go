@@ -14,10 +14,10 @@ import (
 	"service-adapter/internal/value"
 )
 
-// An itemFilter holds the flags that restrict --all to a part of the bindings or service instances: --service, --plan,
-// --instance, --condition and --older-than. The zero value matches every item. check must be called after the flags
-// were parsed and before items are matched. selection.checkArgs sets conditions if the command removes the items that
-// the platform does not have and --condition is not set.
+// An itemFilter holds the flags that restrict --all and --gone to a part of the bindings or service instances:
+// --service, --plan, --instance, --condition and --older-than. The zero value matches every item. check must be
+// called after the flags were parsed and before items are matched. selection.checkArgs sets conditions if the command
+// removes the items that the platform does not have and --condition is not set.
 type itemFilter struct {
 	// service and plan are names, and instance is the id of a service instance. "" matches every value.
 	service, plan, instance string

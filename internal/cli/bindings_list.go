@@ -88,11 +88,11 @@ progress only if the state of the run is empty or incomplete. The list contains 
 // byAge is the value of --sort for the order of creation.
 const byAge = "age"
 
-// sortKeys returns, for each value of --sort, the function that returns the sort key of an entry. The values are "age",
-// "app", "space" and "organization", and "", which means that the flag is not set. Entries are sorted by this key in
-// ascending order. An entry without the attribute has the key "" and comes first, such as an entry of unknown age that
-// an older release created. The function for "" always returns "", so that a stable sort keeps the order of the state
-// backend.
+// sortKeys returns, for each value of --sort, the function that returns the sort key of an entry. The values are
+// "age", whose key is the time of creation, "app", "space" and "organization", and "", which means that the flag is
+// not set. Entries are sorted by this key in ascending order, so "age" puts older entries before newer ones. An entry
+// without the attribute has the key "" and comes first, such as an entry of unknown age that an older release
+// created. The function for "" always returns "", so that a stable sort keeps the order of the state backend.
 func sortKeys() map[string]func(lifecycle.Entry) string {
 	return map[string]func(lifecycle.Entry) string{
 		"":             func(lifecycle.Entry) string { return "" },

@@ -99,9 +99,9 @@ func (p *platformFilter) check(command *cobra.Command) error {
 	return nil
 }
 
-// parseAskedAt parses the text of --asked-at, such as "2026-11-05T10:00:00Z", into askedAt. It returns an error, also
-// for "", if the text is not a time in RFC 3339 format, or if the time is in the future. After an error askedAt must
-// not be used.
+// parseAskedAt parses the text of --asked-at, such as "2026-11-05T10:00:00Z", into askedAt. It must be called only if
+// that flag is set. It returns an error if the text, which may be "", is not a time in RFC 3339 format, or if the
+// time is in the future. After an error askedAt must not be used.
 func (p *platformFilter) parseAskedAt() (err error) {
 	p.askedAt, err = time.Parse(time.RFC3339, p.askedAtFlag)
 	switch {
@@ -141,9 +141,10 @@ type inventory func(ctx context.Context, stored int) (*platformReport, error)
 
 // inventory returns the inventory that the flags choose: one that reads the list of --existing, or one that asks the
 // Director for --gone. It returns nil without an error if neither flag is set. The Director is not asked and the list
-// is not read yet. inventory returns an error if the file of --existing must be inspected for its time and does not
-// exist, is not a regular file or was modified in the future, or if the file that describes the Director cannot be read
-// or is invalid; see listTime and directorInventory.
+// is not read yet. If the command removes items, so that p.removes is set, and --asked-at is not set, inventory
+// returns an error if the file of --existing cannot be inspected, is not a regular file or was modified in the
+// future; see listTime. For --gone, it returns an error if the file that describes the Director cannot be read or is
+// invalid; see directorInventory.
 func (p *platformFilter) inventory() (inventory, error) {
 	switch {
 	case p.existingFile != "":

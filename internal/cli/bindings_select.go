@@ -201,9 +201,9 @@ func (s *selection) checkNames(operator *states.Operator, all []lifecycle.Stored
 }
 
 // checkName returns nil if name, the value of a flag, is "" or one of the existing names. Otherwise it returns a
-// usageError, which lists at most nine existing names and suggests a similar one. flag is the flag's name without the
-// dashes, and is used only in the message. existing may contain empty names and duplicates, which are ignored.
-// checkName changes the elements of existing.
+// usageError, which lists at most nine existing names and suggests a similar one, if there is one. flag is the flag's
+// name without the dashes, and is used only in the message. existing may contain empty names and duplicates, which
+// are ignored. checkName changes the elements of existing.
 func checkName(flag, name string, existing []string) error {
 	if name == "" {
 		return nil
@@ -213,9 +213,9 @@ func checkName(flag, name string, existing []string) error {
 	return checkOneOf(flag, name, slices.Compact(existing))
 }
 
-// warnIfEmpty writes a warning to standard error if the state backend contains no workspace at all, neither of this
-// program nor of another one, because its states may be lost. It returns an error if the state backend cannot be read
-// or no pak has a usable OpenTofu.
+// warnIfEmpty writes a warning to standard error if the state backend contains no workspace except "default", neither
+// of this program nor of another one, because its states may be lost. It returns an error if the state backend cannot
+// be read, no pak has a usable OpenTofu, or ctx ends.
 func warnIfEmpty(ctx context.Context, streams Streams, operator *states.Operator) error {
 	empty, err := operator.IsEmpty(ctx)
 	if empty && err == nil {

@@ -109,8 +109,8 @@ func hintOtherKind(ctx context.Context, operator *states.Operator, kind lifecycl
 		withArticle(other), parentCommand(other), shellWord(id))
 }
 
-// shellWord returns a text as one word of a POSIX shell. A text of letters, digits and the characters _ @ % + = : , . /
-// - is returned as it is, and any other text, also "", in single quotes.
+// shellWord returns a text as one word of a POSIX shell. A text of ASCII letters, digits and the characters
+// _@%+=:,./- is returned as it is. Any other text, also "", is quoted, so that the shell expands nothing in it.
 func shellWord(text string) string {
 	if regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`).MatchString(text) {
 		return text

@@ -65,7 +65,7 @@ and does not run OpenTofu.`, plural(kind)) +
 
 // An upgrade holds the flags of `bindings upgrade` and `instance upgrade`, and its methods select and upgrade the
 // items. kind must be set. With the other fields zero, the items that are named by their ids are upgraded, without a
-// limit.
+// limit on their number.
 type upgrade struct {
 	selection
 	// limit is the largest number of items to upgrade, 0 for all.
@@ -250,10 +250,11 @@ func allWorkspaces(ctx context.Context, _ Streams, operator *states.Operator, _ 
 	return items, err
 }
 
-// reencrypt encrypts the state of the workspace stored.Workspace with the current key. The result is "encrypted",
-// "current" if the state was already encrypted with that key, or if the workspace is empty or does not exist, or
-// "failed" with the error if the state cannot be read, decrypted or stored, is locked, or is in clear text and that is
-// not accepted. An empty workspace is deleted. Kind and ID of the result are not set.
+// reencrypt encrypts the state of the workspace stored.Workspace with the current key. It first saves a state that an
+// earlier run could not save, and it deletes an empty workspace. The result is "encrypted", or "current" if the state
+// was already encrypted with that key, or if the workspace is empty or does not exist. It is "failed", with the
+// error, if the configuration has no key, if no pak has a usable OpenTofu, or if the state cannot be read, decrypted
+// or stored, is locked, or is in clear text and that is not accepted. Kind and ID of the result are not set.
 func reencrypt(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) result {
 	changed, err := operator.Reencrypt(ctx, stored.Workspace)
 	if err == nil && !changed {

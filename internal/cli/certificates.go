@@ -17,9 +17,10 @@ import (
 	"service-adapter/internal/record"
 )
 
-// A certificateFlags holds the flags of the command `certificates`, which select instances, the time to look ahead, and
-// the server or authorities to compare with. check must be called before run. The zero value selects no instance, and
-// check and run return errors for it.
+// A certificateFlags holds the flags of the command `certificates`: those that select instances if the arguments of
+// the command do not name their ids, the time to look ahead, and the server or authorities to compare with. check
+// must be called before run. The zero value selects only the instances that are named, and run returns an error for
+// it, because the time to look ahead is missing.
 type certificateFlags struct {
 	// all selects every service instance, and service and plan restrict it to those with these names; "" means any.
 	all           bool
@@ -206,11 +207,12 @@ func brokerFleet(operator *states.Operator, brokerConfig string) (*certificates.
 	return &certificates.Fleet{Director: client, Owns: owns}, nil
 }
 
-// reference returns the server of --server or the authorities in the file of --ca, with which bindings are compared. It
-// returns nil without an error if neither flag is set. For --server it connects to the server, and returns nil and an
-// error if the address is not HOST:PORT, if the server cannot be reached within ten seconds, does not use TLS or
-// presents a malformed certificate, or if ctx ends. For --ca it returns nil and an error if the file cannot be read,
-// contains no certificate in PEM, or contains a malformed one. Certificates are not verified.
+// reference returns the server of --server or the authorities in the file of --ca, with which bindings are compared.
+// It returns nil without an error if neither flag is set; check ensures that not both are. For --server it connects
+// to the server, and returns nil and an error if the address is not HOST:PORT, if the server cannot be reached within
+// ten seconds, does not use TLS or presents a malformed certificate, or if ctx ends. For --ca it returns nil and an
+// error if the file cannot be read, contains no certificate in PEM, or contains a malformed one. Certificates are not
+// verified.
 func (f *certificateFlags) reference(ctx context.Context) (*certificates.Reference, error) {
 	switch {
 	case f.server != "":

@@ -47,9 +47,9 @@ func isPakCommand(command *cobra.Command) bool {
 
 // withPak opens the pak at path, a directory or a zip file, adds the plans of the environment variables
 // GSB_SERVICE_<NAME>_PLANS of streams to its services, calls work with it once, and closes it. work must not keep the
-// pak. withPak returns the error of work. It returns an error without calling work if the pak does not exist or cannot
-// be read, if the pak is invalid, which is a diag.Errors with all findings, or if one of the variables or of its plans
-// is invalid.
+// pak. withPak returns the error of work. It returns an error without calling work if the pak does not exist or
+// cannot be read, if the pak is invalid, or if one of the variables or of its plans is invalid. The error for an
+// invalid pak is a diag.Errors with all its errors and no warnings.
 func withPak(streams Streams, path string, work func(*brokerpak.Pak) error) error {
 	pak, err := brokerpak.Open(path)
 	if err != nil {

@@ -83,9 +83,9 @@ Without DIR the pak is named after the manifest or the example.`, strings.Join(b
 	return command
 }
 
-// An initSource holds the flags of `pak init` that select the source of a new pak: a BOSH manifest, an example, or jobs
-// of BOSH releases. At most one of from, like and releases may be set, and jobs only with releases. The zero value
-// selects the small pak that build.Init writes.
+// An initSource holds the flags of `pak init` that select the source of a new pak: a BOSH manifest, an example, or
+// jobs of BOSH releases. At most one of from, like and releases may be set. jobs must be set together with releases,
+// and may not be set without. The zero value selects the small pak that build.Init writes.
 type initSource struct {
 	// from is the path of a BOSH manifest, and like the name of an example.
 	from, like string

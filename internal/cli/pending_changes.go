@@ -197,8 +197,9 @@ type commonChange struct {
 	Change string `json:"change"`
 }
 
-// A manifestSource lists the service instances of a broker and reads their deployed manifests. The manifests are the
-// files in the directory of --manifests, or those that the broker's Director returns. The zero value is not usable.
+// A manifestSource lists service instances and reads their deployed manifests. The manifests are the files in the
+// directory of --manifests, or those of the service instances on the broker's Director. Both may include instances of
+// other brokers. The zero value is not usable.
 type manifestSource struct {
 	// list returns the names of all service instances: those of the files in the directory, or those of their
 	// deployments.
@@ -228,9 +229,10 @@ func (p *pendingFlags) manifestSource(broker *odb.BrokerConfig) (*manifestSource
 	return &manifestSource{list: list, read: client.Manifest}, nil
 }
 
-// brokerDirector returns a client for the BOSH Director in the configuration of the on-demand broker, which must not be
-// nil. It sends no request. It returns nil and an error if the URL or the credentials of the Director are missing or
-// malformed, or if the CA certificate is set and contains no certificate.
+// brokerDirector returns a client for the BOSH Director in the configuration of the on-demand broker, which must not
+// be nil. It sends no request. It returns nil and an error if the URL is missing or malformed, if the credentials are
+// incomplete or are set both for a UAA client and for a user, or if the CA certificate is set and contains no
+// certificate.
 func brokerDirector(broker *odb.BrokerConfig) (*director.Client, error) {
 	user, uaa := broker.Bosh.Authentication.Basic, broker.Bosh.Authentication.UAA.Client
 	client, err := director.New(&director.Config{

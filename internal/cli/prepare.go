@@ -99,9 +99,10 @@ func checkAndPrepare(command *cobra.Command, streams Streams, dir string) (*prep
 	return prepare.Run(command.Context(), streams.Process(), dir)
 }
 
-// pakError returns an error if the diagnostics of the pak at path contain errors, and nil if they contain only warnings
-// and notices or are empty. The message names the path, the first error and the number of the others, on one line
-// unless the text of that error has line breaks, because the log of a BOSH job receives it. The pak is not read.
+// pakError returns an error if the diagnostics of the pak at path contain errors, and nil if they contain only
+// warnings and notices or are empty. The message names the path, the first error and the number of the other errors,
+// on one line unless the text of the first error has line breaks, because the log of a BOSH job receives it. The pak
+// is not read.
 func pakError(path string, diagnostics []diag.Diagnostic) error {
 	failures, more := errorsOf(diagnostics), ""
 	if len(failures) == 0 {

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// A Pos is a position in a file. It contains the name of the file, a line and a column. Line and Column count from 1. A
-// zero Line denotes the whole file, and a zero Column the whole line. The zero Pos names no file.
+// A Pos is a position in a file. It contains the name of the file, a line and a column. Line counts from 1, and
+// Column counts characters from 1. A zero Line denotes the whole file, and a zero Column the whole line. The zero Pos
+// names no file.
 type Pos struct {
 	File   string
 	Line   int

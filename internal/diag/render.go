@@ -87,9 +87,9 @@ type jsonRecord struct {
 	Snippet  *jsonSnippet `json:"snippet,omitempty"`
 }
 
-// A jsonRange is the part of a file that a diagnostic concerns: the name of the file, and the start and the end of the
-// part. End is exclusive. It equals Start if the text of the line is not available or the part is empty. If the column
-// of Start is beyond the end of the line, End is the end of the line.
+// A jsonRange is the part of a file that a diagnostic concerns: the name of the file, and the start and the end of
+// the part. End is exclusive. It equals Start if the text of the line is not available or the part is empty. A Start
+// whose column is beyond the end of the line is not corrected: End is then the end of the line, before Start.
 type jsonRange struct {
 	Filename string       `json:"filename"`
 	Start    jsonPosition `json:"start"`

@@ -93,8 +93,9 @@ const (
 	loginLasts     = time.Minute     // a login is repeated after this time
 )
 
-// A Client reads from one Director. It logs in with its first request, and again with a request that comes more than a
-// minute after the last login. It is safe for concurrent use. New returns one; the zero value cannot be used.
+// A Client reads from one Director. It changes no deployment, but DNSAddresses creates links at the Director and
+// deletes them again. A Client logs in with its first request, and again with a request that comes more than a minute
+// after the last login. It is safe for concurrent use. New returns one; the zero value cannot be used.
 type Client struct {
 	config  Config
 	address string // https://HOST:PORT
@@ -185,11 +186,12 @@ func (c *Client) Manifest(ctx context.Context, deployment string) (string, error
 	return shown.Manifest, err
 }
 
-// get requests data from the Director with credentials, and decodes the JSON response into answer, which is a pointer.
-// path is the path of the URL, which begins with a slash, with its query. what names the requested data in the error,
-// such as "its deployments". get logs in first if the session has expired. It returns an error, one sentence without
-// secrets, if the login or the request fails, if the status is not 200, or if the response does not have the type of
-// answer.
+// get requests data from the Director with credentials, and decodes the JSON response into answer, which is a
+// pointer. path is the path of the URL, which begins with a slash, with its query. what names the requested data in
+// the error, such as "its deployments". get logs in first if the session has expired. It returns an error, one
+// sentence without secrets, if the login or the request fails, if the status is not 200, or if the response does not
+// have the type of answer. The response null is not an error: a slice to which answer points is then nil, and a
+// struct is unchanged.
 func (c *Client) get(ctx context.Context, path, what string, answer any) error {
 	authorize, err := c.authorized(ctx)
 	if err != nil {

@@ -81,8 +81,9 @@ func Rename(from, to string) error {
 //
 // Replace returns an error if the directory cannot be written to the disk, if a path cannot be renamed, for example
 // because to is a file, or if Replace cannot remove the old directory. After an error the new directory may be at
-// either path. On a file system that cannot exchange directories, the path to may then be missing, and the old
-// directory, or a part of it, may remain at from+".old". The caller removes it, or chooses a name for from that begins
+// either path. On a file system that cannot exchange directories, the path to may then be missing while the old
+// directory is complete at from+".old", so that the caller may rename it back. If the path to exists, the old
+// directory or a part of it may remain at from+".old". The caller removes it, or chooses a name for from that begins
 // with a prefix of TempDir, so that a later call of TempDir removes it.
 func Replace(from, to string) error {
 	err := Rename(from, to)

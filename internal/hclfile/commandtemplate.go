@@ -28,9 +28,9 @@ const OutputVariable = "_output_"
 
 // A CommandTemplate describes a generated template file, named CommandFile, whose only effect is to run a command:
 // OpenTofu runs "COMMAND create" when the template is applied for the first time or with changed inputs, and "COMMAND
-// delete" when it is destroyed. A CommandTemplate consists of the name of the executable, the variables that the
-// command reads as its inputs, and the outputs. The zero value is not valid, because it has no command. Other files of
-// the template may declare variables and outputs as well.
+// delete" only when it is destroyed, not before a repeated "create". A CommandTemplate consists of the name of the
+// executable, the variables that the command reads as its inputs, and the outputs. The zero value is not valid, because
+// it has no command. Other files of the template may declare variables and outputs as well.
 type CommandTemplate struct {
 	// Command is the name of an executable. It must satisfy IsCommandName.
 	Command string

@@ -57,13 +57,13 @@ type Module struct {
 	ProvidersRead []string
 }
 
-// A Call is a module block of a template: its source argument, which is "" if it is missing or not a literal string,
-// and the position of that argument, or of the block if the argument is missing. The zero value is a call without
-// source and position.
+// A Call is a module block of a template: its source, and the position of the value of the source argument, or of the
+// block if the argument is missing. The source is "" if the argument is missing or not a literal string. The zero
+// value is a call without source and position.
 type Call struct {
 	// Source is the source argument. It is "" if the argument is missing or not a literal string.
 	Source string
-	// Pos is the position of the source argument, or of the block if it has none.
+	// Pos is the position of the value of the source argument, or of the block if it has none.
 	Pos diag.Pos
 }
 
@@ -258,9 +258,9 @@ func isReserved(name string) bool {
 	return strings.HasPrefix(name, "_binding") || strings.HasPrefix(name, "_complete")
 }
 
-// call returns the Call of a module block: its source and the position of the source. If the block has no argument
-// source, the source is "" and the position is that of the block. If the source is not a literal string, it is "" and
-// the position is that of the argument.
+// call returns the Call of a module block: its source and the position of the value of the argument source. If the
+// block has no such argument, the source is "" and the position is that of the block. If the value is not a literal
+// string, the source is "".
 func call(block *hclsyntax.Block) Call {
 	c := Call{Pos: position(block.DefRange().Ptr(), "")}
 	if source, ok := block.Body.Attributes["source"]; ok {

@@ -37,12 +37,13 @@ type Regeneration struct {
 
 // A Mapping is an entry of import_parameter_mappings or import_parameters_to_add. TFVariable is the bare name of an
 // attribute in a mapping, and "type.name.attribute" in an addition. Parameter is the HCL expression that becomes the
-// value, such as "var.size" or "10"; a bare name is that of a variable. Both must be set. Pos is the position of the
-// entry in the service definition; Regenerate and CheckImport do not use it.
+// value, such as "var.size" or "10"; a bare name is that of a variable, unless it is true, false or null. Both must
+// be set. Pos is the position of the entry in the service definition; Regenerate and CheckImport do not use it.
 type Mapping struct {
 	// TFVariable is the bare name of an attribute in a mapping, "type.name.attribute" in an addition.
 	TFVariable string
-	// Parameter is the expression of the attribute: "var.size", "local.size", "10". A bare name is that of a variable.
+	// Parameter is the expression of the attribute: "var.size", "local.size", "10". A bare name is that of a variable,
+	// unless it is true, false or null.
 	Parameter string
 	// Pos is the position of the entry in the service definition.
 	Pos diag.Pos

@@ -86,9 +86,9 @@ var wholeReference = regexp.MustCompile(`^\(\([^()]+\)\)$`)
 // empty text.
 func IsReference(text string) bool { return wholeReference.MatchString(text) }
 
-// A ForeignInstance describes an instance that another adapter created, whose manifest therefore has no record: the id
-// of its service, its plan and the operator's defaults, as determined from the request and the paks. The zero value has
-// no ids, plan properties and defaults.
+// A ForeignInstance describes an instance that another adapter created, whose manifest therefore has no record: the
+// id of its service and its plan, with the plan's id and properties, as determined from the request and the paks, and
+// the operator's defaults. The zero value has no ids, plan properties and defaults.
 type ForeignInstance struct {
 	ServiceID string
 	Plan      brokerpak.Plan

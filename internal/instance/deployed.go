@@ -32,8 +32,9 @@ func DeployedPlan(manifest map[string]any) *serviceadapter.Plan {
 }
 
 // DeployedReleases returns the versions of the releases in a parsed BOSH manifest, by the name of the release. The
-// manifest must consist of values as value.Normalise returns them. The version is "" if the manifest does not contain
-// it. Of several releases with one name, the last counts. The map is never nil; that of a nil manifest is empty.
+// manifest must consist of values as value.Normalise returns them. A name or a version that the manifest does not
+// contain is "". Of several releases with one name, the last counts. The map is never nil; that of a nil manifest is
+// empty.
 func DeployedReleases(manifest map[string]any) map[string]string {
 	versions := map[string]string{}
 	for _, release := range value.Mappings(manifest["releases"]) {

@@ -67,10 +67,10 @@ func Deferred(template *expr.Template) bool {
 	return false
 }
 
-// Constants returns the variables that describe the BOSH deployment to expressions, as a new map: bosh.deployment, the
-// name of the deployment, bosh.vms, a map from instance groups to lists of IP addresses, and bosh.dns, a map from names
-// in binding_with_dns to DNS addresses. bosh.deployment is "" if the name is not known. bosh.vms and bosh.dns are empty
-// maps if the broker sent no addresses.
+// Constants returns a new map of the variables that describe the BOSH deployment to expressions, by their whole
+// names: "bosh.deployment" is the name of the deployment, or "" if it is not known, "bosh.vms" is a map from instance
+// groups to lists of IP addresses, and "bosh.dns" is a map from names in binding_with_dns to DNS addresses. Either
+// map is empty if the broker sent no such addresses.
 func (v *View) Constants() map[string]any {
 	vms := map[string]any{}
 	for group, addresses := range v.VMs {
@@ -210,8 +210,8 @@ func (v *View) Details(service *brokerpak.Service, environment vars.Environment)
 }
 
 // castOutputs converts the values of outputs of provision.bosh that are texts to the types that provision.outputs
-// declares for them, such as "integer", because the result of an expression is a text. It changes details, a map from
-// the names of outputs to their values. A value stays as it is if it is not a text, if provision.bosh or
+// declares for them, such as "integer", because expressions return numbers and booleans as texts. It changes details,
+// a map from the names of outputs to their values. A value stays as it is if it is not a text, if provision.bosh or
 // provision.outputs does not contain the output, or if it cannot be converted. The service must have a provision.bosh
 // section.
 func castOutputs(service *brokerpak.Service, details map[string]any) {
@@ -319,19 +319,19 @@ func (v *View) DashboardURL(
 	return text, nil
 }
 
-// scope returns a scope for expressions of the deployed instance. It has the recorded variables, the constants and
-// functions of the instance, and the environment, which provides environment variables and configuration values. Its
-// constants also describe the request that created the instance (see requestConstants). Its variable instance.details
-// contains the outputs of the provision template that openOutputs returns, so a sensitive one only if Applied contains
-// it.
+// scope returns a scope for expressions of the deployed instance. environment provides environment variables and
+// configuration values for them.
 //
-// If the manifest has no record, the result is that of unrecordedScope: the variables are computed from the service,
-// which must then have a provision.bosh section, and request.context and instance.details are empty. unresolved then
-// contains the errors of variables that could not be computed. They matter only if an expression that reads such a
-// variable fails. unresolved is nil if there are none or if the manifest has a record.
+// If v.Record is set, the scope has the recorded variables, the constants and functions of the instance, and
+// constants that describe the request that created the instance (see requestConstants). Its variable instance.details
+// contains the outputs of the provision template that openOutputs returns, so a sensitive one only if Applied
+// contains it. unresolved and err are nil.
 //
-// err is nil if the manifest has a record. Otherwise it is set, and the scope nil, if the manifest is not valid YAML or
-// a path of carry_over has an invalid syntax.
+// If v.Record is nil, the result is that of unrecordedScope: the variables are computed from the service, which must
+// then have a provision.bosh section, and request.context and instance.details are empty. unresolved contains the
+// errors of variables that could not be computed, or is nil. They matter only if an expression that reads such a
+// variable fails. If the manifest is not valid YAML or a path of carry_over has an invalid syntax, err is set and the
+// other results are nil; otherwise err is nil.
 func (v *View) scope(
 	service *brokerpak.Service, environment vars.Environment,
 ) (scope *vars.Scope, unresolved, err error) {
@@ -347,9 +347,10 @@ func (v *View) scope(
 }
 
 // requestConstants returns a new map with the variables of Brokerpak V1 that describe the request that created the
-// instance, such as request.plan_id, and its UAA client. client contains the fields of the UAA client by name, and may
-// be nil; the result contains them as the map uaa_client and each as a variable, such as uaa_client.client_id. The
-// variables for the request's context and the instance details are empty maps, which the caller may replace.
+// instance, such as request.plan_id, and its UAA client. client contains the fields of the UAA client by name, and
+// may be nil. The result contains them as the map uaa_client, which is empty if client is nil, and each as a
+// variable, such as uaa_client.client_id. The variables for the request's context and the instance details are empty
+// maps, which the caller may replace.
 func requestConstants(serviceID, planID, instanceID string, client map[string]any) map[string]any {
 	constants := map[string]any{
 		"request.service_id": serviceID, "request.plan_id": planID, "request.instance_id": instanceID,

@@ -24,10 +24,10 @@ func (v *View) Get(path string) (any, error) {
 	return v.resolve(item, path)
 }
 
-// getOrDefault implements the function manifest.find. It returns the value at a go-patch path of the manifest like Get,
-// or defaultValue, which may be nil, if the path does not exist or is invalid. It also returns the default for a value
-// with a reference if Secrets and Resolve are nil, so that no reference has a value. Otherwise, a reference without a
-// value is an error as in Get. A manifest that is not valid YAML is also an error.
+// getOrDefault implements the function manifest.find. It returns the value at a go-patch path of the manifest like
+// Get. It returns defaultValue, which may be nil, if the path is invalid, does not exist or matches several elements,
+// and for a value with a reference if Secrets and Resolve are nil, so that no reference has a value. Otherwise, a
+// reference without a value is an error as in Get. A manifest that is not valid YAML is always an error.
 func (v *View) getOrDefault(path string, defaultValue any) (any, error) {
 	if _, err := v.yamlTree(); err != nil {
 		return nil, err

@@ -58,7 +58,8 @@ type BrokerPlan struct {
 //
 // ReadBrokerConfig returns nil and an error if the file cannot be read, is not valid YAML, or contains a value of the
 // wrong type, if it lacks releases, stemcells, plans or the id of a plan, or if a plan cannot be encoded as JSON,
-// because it contains an infinity or NaN. Errors name the file, and the line or the key; they contain no values.
+// because it contains an infinity or NaN. The error names the file and, as far as possible, the line or the key. The
+// only values of the file that it may contain are the id of a plan, an infinity and NaN.
 func ReadBrokerConfig(path string) (*BrokerConfig, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
 	if err != nil {
@@ -104,8 +105,9 @@ func (c *BrokerConfig) parse(text []byte) error {
 	return nil
 }
 
-// Plan returns the plan with an id. Only if the id is "", it returns the first plan with the name instead. It returns
-// nil if the catalog does not contain the plan.
+// Plan returns the plan of the catalog with an id. If id is "", it returns the first plan with the name instead; the
+// name of a plan without one is "". Otherwise name has no effect. Plan returns nil if the catalog does not contain
+// such a plan.
 func (c *BrokerConfig) Plan(id, name string) *BrokerPlan {
 	for _, plan := range c.Catalog.Plans {
 		if plan.ID == id || id == "" && plan.Name == name {

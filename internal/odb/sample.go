@@ -18,8 +18,9 @@ import (
 
 // An Environment is the part of a test case that describes what the operator, the platform and BOSH provide for an
 // instance, such as releases, the instance groups of the plan, IP addresses and values of variables. Its keys in YAML
-// are those of test cases. All fields may be empty. Configure invents plausible releases, stemcells and instance groups
-// if these fields are nil; an empty list of instance groups means that the plan has none.
+// are those of test cases. All fields may be empty. Configure invents plausible releases and stemcells if these lists
+// are empty, and instance groups if their list is nil; an empty list of instance groups that is not nil means that
+// the plan has none.
 type Environment struct {
 	Plan           string                         `yaml:"plan" doc:"The name or the id of the plan. The default is the first plan of the service."`
 	Releases       serviceadapter.ServiceReleases `yaml:"releases" doc:"The releases of the broker. A release without 'jobs' provides the jobs that no other release lists. A release without 'version' gets a version that the definition's 'requires' allows. By default, the broker has the releases in 'requires'."`
@@ -35,11 +36,12 @@ type Environment struct {
 }
 
 // Sample returns an instance of a service as a typical operator would configure it: with the releases and stemcells
-// that the definition requires, one instance of each group on a small VM with a disk, and the plan property that
-// selects the plan. The plan lacks groups whose size the definition computes completely. A nil plan means that the plan
-// property selects the service only, and that PlanID is "". id is the id of the instance. No manifest is deployed yet;
-// each group of the definition that is not an errand, including those that the plan lacks, already has the address
-// 10.0.0.10.
+// that the definition requires, or invented ones if it requires none, the plan property that selects the plan, and
+// one instance of each group on a small VM with a disk. The groups are those that the manifest has without parameters
+// of the user; see groupsOf. The plan lacks those of them whose size the definition computes completely. A nil plan
+// means that the plan property selects the service only, and that PlanID is "". id is the id of the instance. No
+// manifest is deployed yet, but each of the groups that is not an errand, including those that the plan lacks,
+// already has the same address, 10.0.0.10.
 func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instance {
 	instance := &Instance{ID: id, ServiceID: service.ID, VMs: map[string][]string{}}
 	instance.Configure(service, plan, Environment{})
@@ -51,9 +53,11 @@ func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instan
 	return instance
 }
 
-// groupsOf returns the instance groups that the manifest of an instance of the plan has without parameters of the user,
-// in the order of the definition. A nil plan means a plan without properties. A group is left out if its condition is
-// false, fails, or depends on values that only a request has. The result is nil if the service has no BOSH section.
+// groupsOf returns the instance groups that the manifest of an instance of the plan has without parameters of the
+// user, in the order of the definition. A nil plan means a plan without properties. A group is left out if its
+// condition is false, fails, or depends on values that only a request has, or if only ops files for the completed
+// manifest add it. Groups that ops files remove are not left out. The result is nil if the service has no BOSH
+// section.
 func groupsOf(service *brokerpak.Service, plan *brokerpak.Plan) []brokerpak.InstanceGroup {
 	if plan == nil {
 		plan = &brokerpak.Plan{}

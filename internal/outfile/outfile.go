@@ -168,7 +168,7 @@ func (o *Output) writeStream(ctx context.Context, write func(to io.Writer) error
 }
 
 // A Staged is a complete product in a temporary file, which Output.Publish moves or copies to its destination.
-// Output.Stage returns it, and the caller must call Discard. The zero value names no file.
+// Output.Stage returns it, and the caller must call Discard, also after Publish. The zero value names no file.
 type Staged struct{ name string }
 
 // Name returns the path of the temporary file. Callers may read the file until it is published or discarded. The path

@@ -50,11 +50,12 @@ func generatedIn(text string) []string {
 	return all
 }
 
-// generated reports whether a text looks like a generated secret, such as "x7Kp2mQ9vL4tRs8w". The function irregular,
-// which requires at least 16 bytes and a large number of short words and numbers, must return true for the text, also
-// after GUIDs, digests and ids of infrastructures in it are replaced by hyphens. generated returns false for an IP
-// address, a host name in lower case with or without a port, a version, and an absolute path with at least two elements
-// whose first directory does not itself look generated.
+// generated reports whether a text looks like a generated secret, such as "x7Kp2mQ9vL4tRs8w": it has at least 16
+// bytes, and changes between lower case, upper case, digits and special characters more often than a name of its
+// length would; see irregular for the exact rule. The same must be true after GUIDs, digests and ids of
+// infrastructures in the text are replaced by hyphens. generated returns false for an IP address, a host name in
+// lower case with or without a port, a version, and an absolute path with at least two elements whose first directory
+// does not itself look generated.
 func generated(text string) bool {
 	if !irregular(text) || net.ParseIP(text) != nil || hostOrVersion.MatchString(text) {
 		return false

@@ -112,10 +112,10 @@ func walk(item any, level certainty, words *regexp.Regexp, visit func(leaf any, 
 // whether the value looks generated. It uses the list of words that decides which inputs of manifests are secrets,
 // which never changes and is shorter than the list for masking.
 //
-// Named returns false, whatever the key, for empty texts, "((references))", booleans and null. It also returns false
-// for a list or map that contains only such values, or values whose own keys denote an id or a harmless value, such as
-// {"user": "admin"} at the key "credentials". At a key that denotes a secret, however, the JSON text of such a list or
-// map is a secret as a whole.
+// Named returns false, whatever the key, for blank texts, "((references))", booleans and null. It also returns false
+// for a list or map that contains only such values, or values whose own keys denote an id or a harmless value, such
+// as {"user": "admin"} at the key "credentials". It returns true, however, for the JSON text of such a list or map at
+// a key that denotes a secret.
 func Named(key string, item any) bool {
 	secret := false
 	walk(item, certaintyOf(key, unknown, secretWords), secretWords, func(_ any, level certainty) any {

@@ -180,9 +180,9 @@ func describeType(wanted reflect.Type) string {
 }
 
 // Fields returns the exported fields of a struct type and their YAML keys, in order, with the fields of an embedded
-// struct at its position. Both lists have the same length, and are nil if there are no such fields. The key of a field
-// without a yaml tag is its name in lower case. Fields with the tag "-" are left out. Fields panics if the type is not
-// a struct.
+// struct at its position. Embedded structs must have the tag ",inline", which Fields does not check. Both lists have
+// the same length, and are nil if there are no such fields. The key of a field without a yaml tag is its name in
+// lower case. Fields with the tag "-" are left out. Fields panics if the type is not a struct.
 func Fields(structType reflect.Type) (keys []string, fields []reflect.StructField) {
 	for _, field := range reflect.VisibleFields(structType) {
 		key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")

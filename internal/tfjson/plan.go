@@ -87,7 +87,7 @@ func DecodePlan(planJSON []byte, drift bool) ([]Change, error) {
 // Differing returns the sorted names of the attributes, or of the variables, whose values differ between two objects,
 // before and after, which are of the type map[string]any. Values are compared as JSON, so the same number in another
 // notation differs, and a name that only one object has counts as null in the other. The result is empty if no values
-// differ. Differing returns nil if before or after is nil or not of that type.
+// differ, and also if before or after is nil or not of that type.
 func Differing(before, after any) []string {
 	earlier, _ := before.(map[string]any)
 	later, _ := after.(map[string]any)

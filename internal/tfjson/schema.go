@@ -48,9 +48,10 @@ type Attribute struct {
 // schema, all other attributes are only computed by the provider. An optional attribute may also be computed.
 func (a Attribute) Settable() bool { return a.Required || a.Optional }
 
-// NestedAttributes is the schema of the attributes within an attribute, by name, and the nesting mode of the attribute:
-// one of the constants NestingSingle, NestingList, NestingSet and NestingMap, which states whether its value is one
-// object or a list or map of objects.
+// NestedAttributes is the schema of the attributes within an attribute, by name, and the nesting mode, which states
+// how JSON represents the value of the attribute unless it is null: NestingSingle as an object, NestingList and
+// NestingSet as a list of objects, and NestingMap as an object of objects. The zero value, without a mode, is not
+// valid.
 type NestedAttributes struct {
 	NestingMode string               `json:"nesting_mode"`
 	Attributes  map[string]Attribute `json:"attributes"`
@@ -66,8 +67,8 @@ type Schemas struct {
 }
 
 // DecodeSchemas decodes the output of "tofu providers schema -json". It returns nil and an error if schemaJSON is not
-// exactly one valid JSON document or a field has another type. The schemas of single resource types are decoded, and so
-// checked, by Schemas.Resource. A document without schemas is not an error.
+// exactly one valid JSON document, or if a field has another JSON type than in that output. The schemas of single
+// resource types are decoded, and so checked, by Schemas.Resource. A document without schemas is not an error.
 func DecodeSchemas(schemaJSON []byte) (*Schemas, error) {
 	schemas := &Schemas{}
 	if err := value.Decode(schemaJSON, schemas); err != nil {

@@ -14,10 +14,10 @@ func NormaliseMap(m map[string]any) map[string]any {
 	return normalised
 }
 
-// Lookup returns the value of a dotted key, such as "a.b.c", in nested mappings. It tries the key as a whole first. If
-// that has no value, it splits the key at its first dot, and looks up "b.c" in the mapping at "a" in the same way. Keys
-// with dots in them are therefore found only at the end of the dotted key. Lookup returns nil and false if there is no
-// value, or if the value is null. The mapping may be nil.
+// Lookup returns the value of a dotted key, such as "a.b.c", in nested mappings. It tries the key as a whole first.
+// If that key is missing or null, it splits the key at its first dot, and looks up "b.c" in the mapping at "a" in the
+// same way. Keys with dots in them are therefore found only at the end of the dotted key. Lookup returns nil and
+// false if there is no value, or if the value is null. The mapping may be nil.
 func Lookup(mapping map[string]any, key string) (any, bool) {
 	if item := mapping[key]; item != nil {
 		return item, true

@@ -44,7 +44,7 @@ func Clone(v any) any {
 	return copied
 }
 
-// CloneMap returns a deep copy of a map. It returns nil for a nil map.
+// CloneMap returns a deep copy of a map as Clone does, but nil for a nil map.
 func CloneMap(m map[string]any) map[string]any {
 	if m == nil {
 		return nil
@@ -87,8 +87,8 @@ func Keys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// Mappings returns the elements of a list that are maps, without copying them. It returns nil if there are none or if
-// the value is not a list.
+// Mappings returns those elements of a list of the type []any that have the type map[string]any, in their order and
+// without copying them. It returns nil if there are none or if the value is not such a list.
 func Mappings(list any) []map[string]any {
 	items, _ := list.([]any)
 	var entries []map[string]any
@@ -150,10 +150,11 @@ func walk(path []string, v any, visit func(string, any) bool) bool {
 	}
 }
 
-// CheckNumbers returns an error if a value contains a number that a manifest cannot contain: an integer of more than 64
-// bits, an infinity or NaN. It returns nil if there is none. The value must be normalised, because only numbers of the
-// type float64 are checked, and every integer among them counts as too large. Rounding by Normalise is not noticed. The
-// error names the path of the first such number, keys and indexes such as "hosts/0", but not the number.
+// CheckNumbers returns an error if a value contains a number that a manifest cannot contain: an integer of more than
+// 64 bits, an infinity or NaN. It returns nil if there is none. The value must be normalised: only numbers of the
+// type float64 are checked, and an integer among them counts as too large, because Normalise returns smaller ones as
+// int64 or uint64. Rounding by Normalise is not noticed. The error names the path of the first such number, keys and
+// indexes such as "hosts/0", but not the number.
 func CheckNumbers(v any) error {
 	var failed error
 	Walk(v, func(path string, leaf any) bool {

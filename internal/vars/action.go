@@ -18,9 +18,10 @@ import (
 )
 
 // A Provision contains the sources of the variables of a provision or update request: the service and its plan, the
-// operator's defaults, the user's parameters of this and earlier requests, grouped by input as by
-// brokerpak.Action.InputValues, and the sticky values that the instance keeps. Service must not be nil. The zero value
-// of any other field means that it supplies no values; that of Unchecked means that values are validated.
+// operator's defaults, the user's parameters of this and earlier requests, and the sticky values that the instance
+// keeps. Parameters contains the values of inputs, as brokerpak.Action.InputValues returns them. Service must not be
+// nil. The zero value of any other field means that it supplies no values; that of Unchecked means that values are
+// validated.
 //
 // Deployed are the names of those parameters that the instance already has and that are therefore not validated; each
 // must be a key of Parameters. Secrets are the names of inputs that are the values of secrets: they may contain "((",
@@ -94,9 +95,9 @@ func (p Provision) Resolve(s *Scope) error {
 }
 
 // omittedByUser returns those of the inputs that have no value because the user omitted a parameter: inputs that no
-// layer has set and for which the action declares neither a default nor a computed input. properties are the plan's; a
-// plan input that one of them supplies is left out of the result even if its value could not be converted. The order
-// stays, and the result is a new slice, empty if no input qualifies.
+// layer has set and for which the action declares neither a default nor a computed input. properties are the plan's;
+// a plan input that one of them supplies is left out of the result even if its value could not be converted. The
+// result is a new slice in the order of inputs; it is empty or nil if no input qualifies.
 func (s *Scope) omittedByUser(
 	inputs []brokerpak.Variable, action *brokerpak.Action, properties map[string]any,
 ) []brokerpak.Variable {
@@ -247,9 +248,10 @@ func (p Provision) properties() map[string]any {
 	return properties
 }
 
-// A Bind contains the sources of the variables of a bind request: the service and its plan, the operator's defaults and
-// the user's parameters. Service must not be nil; the zero value of any other field means that it supplies no values.
-// The values of plan inputs do not come from Plan, but from the scope; see Resolve.
+// A Bind contains the sources of the variables of a bind request: the service and its plan, the operator's defaults,
+// and the user's parameters as the request contains them, not grouped by input. Service must not be nil; the zero
+// value of any other field means that it supplies no values. Of Plan, only the BindOverrides supply values; its name
+// and properties only affect errors. The values of plan inputs are read from the scope instead; see Resolve.
 type Bind struct {
 	Service    *brokerpak.Service
 	Plan       brokerpak.Plan

@@ -10,9 +10,10 @@ import (
 
 // An Origin describes how the value of a variable was determined: the layer that set it, the text of the expression
 // that was evaluated, and its position. FromRequest means that the value depends on the request, so that a user
-// controls it. Parameters and Calls are the names of the user's parameters and of the functions on which the value
-// depends, directly or through other variables. A field that does not apply, such as the expression of a literal, is
-// empty. The zero Origin stands for a variable that is not set.
+// controls it. Parameters and Calls are the names of the user's parameters, which include the sticky inputs that an
+// instance keeps, and of the functions on which the value depends, directly or through other variables. A field that
+// does not apply, such as the expression of a literal, is empty. The zero Origin stands for a variable that is not
+// set. A variable in Scope.Unresolved is not set either, but has the origin of its expression.
 type Origin struct {
 	// Layer is the name of the layer that set the variable, such as PlanLayer. It is "" for a variable that is not set.
 	Layer string

@@ -39,8 +39,9 @@ func notInNames(char rune) bool {
 }
 
 // Credential returns the name of the credential in the name of a reference, without parentheses, which may end with
-// keys of the credential: "/ca" for "/ca.certificate". The keys begin with the first dot after the last slash; a dot
-// before that slash is part of the name. A name without keys is returned unchanged.
+// keys of the credential: "/ca" for "/ca.certificate". The keys begin with the first dot after the last slash, or
+// with the first dot of a name without slashes; a dot before the last slash is part of the name. A name without keys
+// is returned unchanged.
 func Credential(name string) string {
 	slash := strings.LastIndexByte(name, '/')
 	if dot := strings.IndexByte(name[slash+1:], '.'); dot >= 0 {

@@ -62,7 +62,8 @@ type Environment struct {
 // Generated contains the results of the functions rand.base64, time.nano and counter.next, so that a later evaluation
 // uses them again. The first key is the owner of the expression: the name of the input that the expression computes,
 // or, for any other expression, a name such as "outputs.NAME", "dashboard_url" or "bind.requires". The second key is
-// the call, such as "rand.base64#1" for the first one in the expression. A nil Generated contains no results.
+// the call, such as "rand.base64#2" for the second call of this function in an evaluation of the expression; calls of
+// other functions do not count. A nil Generated contains no results.
 type Generated map[string]map[string]any
 
 // A Scope contains the variables of one request while they are resolved, with their origins and errors, and evaluates
@@ -85,14 +86,15 @@ type Scope struct {
 }
 
 // Options configure a new Scope: the constants, the functions in addition to the standard ones, and the environment
-// that expressions use, and, in Carried, the generated values of an earlier evaluation, which are used again. Variables
-// cannot override constants. The zero value of a field means that it supplies no values, or that the behaviour is
-// turned off.
+// that expressions use, and, in Carried, the generated values of an earlier evaluation, which are used again.
+// Variables cannot override constants. The zero value of a field means that it supplies no values, or that the
+// behaviour is turned off.
 //
-// GuardReferences means that the values become part of a BOSH manifest: values that a user controls and that contain
-// "((" are rejected, and so are parameters with integers of more than 64 bits. TolerateUnset means that an expression
-// that needs a configuration value or environment variable that the operator has not set is not an error: its variable
-// has no value and is listed in Scope.Unresolved.
+// GuardReferences means that the values become part of a BOSH manifest. Parameters that contain "((", except those in
+// Provision.Secrets, are then rejected, and so are results of expressions that contain "((" and depend on the
+// request, and parameters with integers of more than 64 bits. TolerateUnset means that an expression that needs a
+// configuration value or environment variable that the operator has not set is not an error: its variable has no
+// value and is listed in Scope.Unresolved.
 type Options struct {
 	// Constants contains values that variables cannot override, such as "request.instance_id".
 	Constants map[string]any
@@ -366,8 +368,9 @@ func (s *Scope) Require(owner string, checks []brokerpak.Check) error {
 }
 
 // With returns a new scope with further constants and functions by name, which take precedence over those of s; nil
-// adds none. Variables, their origins and errors, generated values and the counter are shared with s, so setting a
-// variable in one scope sets it in both. s is not changed.
+// adds none. Variables, their origins, Unresolved, the generated values and the counter are shared with s, so setting
+// a variable in one scope sets it in both. The names of the deployed parameters (see DependsOnDeployed) are those
+// that s has at the time of the call. s is not changed.
 func (s *Scope) With(constants map[string]any, functions map[string]expr.Function) *Scope {
 	extended := *s
 	extended.options.Constants = value.Merge(s.options.Constants, constants)

@@ -68,9 +68,10 @@ func (f *flattener) faultf(node *yaml.Node, rule, format string, args ...any) {
 	f.exhausted = f.exhausted || rule == Unbounded
 }
 
-// spend adds a node and its children to the number of nodes, and reports whether the tree is still within its bounds of
-// 200 levels and 200,000 counted nodes. depth is the number of nodes above the node. If a bound is exceeded, spend
-// records a fault of the rule Unbounded; from then on it returns false for every node.
+// spend adds a node and each of its children to the number of counted nodes, even if they have been counted before,
+// and reports whether the tree is still within its bounds: at most 200 nodes above a node, and at most 200,000
+// counted nodes. depth is the number of nodes above the node. If a bound is exceeded, spend records a fault of the
+// rule Unbounded; from then on it returns false for every node.
 func (f *flattener) spend(node *yaml.Node, depth int) bool {
 	f.visited += 1 + len(node.Content)
 	if depth > maxNesting {

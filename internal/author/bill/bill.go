@@ -150,8 +150,9 @@ func goModule(parent string, module debug.Module) cdx.Component {
 	return component
 }
 
-// packageURL returns the package URL (purl) of a Go module, such as "pkg:golang/github.com/x/y@v1.2.3". The path is in
-// lower case, as the type golang requires, and both parts are escaped. If version is "unknown", the URL has no version.
+// packageURL returns the package URL (purl) of a Go module, such as "pkg:golang/github.com/x/y@v1.2.3". The path is
+// in lower case, as the type golang requires, and both parts are escaped. If version is "unknown", the URL has no
+// version; version must not be "".
 func packageURL(module, version string) string {
 	elements := strings.Split(strings.ToLower(module), "/")
 	for i, element := range elements {

@@ -33,7 +33,7 @@ type Pak struct {
 }
 
 // An Executable describes one executable file of a built pak: its entry of terraform_binaries in the manifest, its
-// platform, and the origin of the file, often an archive, that the build fetched for both.
+// platform, and its origin, which is the file, often an archive, that the build fetched for this entry and platform.
 type Executable struct {
 	// Entry is the entry of terraform_binaries.
 	Entry brokerpak.Binary

@@ -127,8 +127,9 @@ func (a *adoption) errorf(node *yaml.Node, format string, args ...any) {
 }
 
 // replaceScalar replaces the content of a scalar node in place. The node keeps its position, but not its style and
-// comments. A string remains a string, even if YAML would read its text as another type: "true" is written in quotes.
-// Any other content, which must be a value that YAML can decode, gets its own YAML type; nil becomes null.
+// comments. A string that the YAML library would read as another type, such as "true", is written in quotes. Any
+// other content must be a scalar that a YAML library decodes, such as a boolean, a number or nil, and is written
+// without quotes; nil becomes null.
 func replaceScalar(node *yaml.Node, content any) {
 	replacement := textNode(fmt.Sprint(content))
 	if _, isText := content.(string); !isText {
@@ -139,9 +140,9 @@ func replaceScalar(node *yaml.Node, content any) {
 }
 
 // readAsBosh replaces a scalar that YAML parsers interpret differently by the value that the BOSH CLI reads, such as
-// "yes" by true, and adds a note. The new text has the same meaning for all parsers. A scalar that the YAML library of
-// the BOSH CLI cannot parse becomes a string with the same text, and is not an error. The caller chooses the scalars;
-// readAsBosh does not check whether a scalar is ambiguous.
+// "yes" by true, and adds a note. A scalar that the YAML library of the BOSH CLI cannot parse becomes a string with
+// the same text, and is not an error. The caller chooses the scalars; readAsBosh does not check whether a scalar is
+// ambiguous.
 func (a *adoption) readAsBosh(node *yaml.Node) {
 	var content any
 	if err := yaml2.Unmarshal([]byte(node.Value), &content); err != nil {

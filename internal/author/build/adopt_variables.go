@@ -96,9 +96,9 @@ func (n *variableNames) choose(path []string) string {
 }
 
 // replaceVariables is a visitor that replaces each reference ((name)) in a scalar, which may be a value or a key, by
-// the reference that the template needs; see templateReference, which also adds the variable to a.unknown or
-// a.references, notes and errors. path decides whether a reference that is the whole value is a secret. A reference
-// with an error is kept.
+// the reference that templateReference returns for the template. templateReference also records the variable in
+// a.unknown or a.references where necessary, and adds notes and errors to a. path decides whether a reference that is
+// the whole value is a secret. A reference with an error is kept.
 func (a *adoption) replaceVariables(path []string, node, _ *yaml.Node) {
 	secret := path != nil && namedSecret(path)
 	node.Value = vars.Reference.ReplaceAllStringFunc(node.Value, func(reference string) string {

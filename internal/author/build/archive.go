@@ -357,9 +357,10 @@ func (t *tree) add(ctx context.Context, name string, mode fs.FileMode, count int
 }
 
 // addFile writes a copy of an open file to the tree, under a slash-separated name and with mode 0755 or 0644; see add
-// for both. It does not close the file. It returns a *finding if the name is not allowed or exists in the tree, or if
-// the file is larger than the rest of the limit. Other errors are that the file cannot be inspected or read, that the
-// copy cannot be written, and that ctx ends.
+// for both. It does not close the file. It returns a *finding if the name is not allowed, if a file of this name was
+// added before, or if the file is larger than the rest of the limit. Other errors are that the directory contained a
+// file of this name before newTree, that the file cannot be inspected or read, that the copy cannot be written, and
+// that ctx ends.
 func (t *tree) addFile(ctx context.Context, name string, mode fs.FileMode, file fs.File) error {
 	info, err := file.Stat()
 	if err != nil {

@@ -36,8 +36,8 @@ const manifestName = "manifest.yml"
 // Options are the options of Build and Lock: the source directory of the pak, the output, the platforms, replacements
 // for binaries, the directory that keeps downloads, and the functions and the stream that a build uses. Unpacked
 // creates a directory instead of a .brokerpak file, and IncludeSource adds the source code of binaries. Dir and
-// Progress must be set, and for Build also Getenv if Output is "". Every other field may have its zero value, which
-// selects a default.
+// Progress must be set, and for Build also Getenv if Output is "", because the default of Output may contain the
+// value of a variable. Every other field may have its zero value, whose meaning is stated at the field.
 type Options struct {
 	// Dir is the source directory of the pak.
 	Dir string
@@ -174,8 +174,9 @@ func newBuilder(options Options) (*builder, error) {
 
 // inTemporary creates a new temporary directory below parent, calls work, and removes the directory with its content
 // afterwards, whatever work returns. A parent of "" is the default directory for temporary files. Before the call,
-// inTemporary sets b.stage to a path in the temporary directory, and b.CacheDir as well if it is "". It creates neither
-// of these two directories. A cache directory that was set is used as it is, and kept.
+// inTemporary sets b.stage to a path in the temporary directory, and b.CacheDir as well if it is "". It creates
+// neither of these two directories, and does not reset the fields when it removes the temporary directory. A cache
+// directory that was set is used as it is, and kept.
 //
 // inTemporary returns the errors of work and of removing the directory, joined. If the temporary directory cannot be
 // created, it returns that error and does not call work.

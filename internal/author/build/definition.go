@@ -248,8 +248,8 @@ func rewrite(pak *brokerpak.Pak, name, target string, change func(root *yaml.Nod
 }
 
 // writeFile writes a text to a file, replacing the content of an existing file, and creates its directories. mode is
-// the mode of a new file; an existing file keeps its own. New directories get mode 0755 if mode lets all users read the
-// file, and otherwise 0700. The umask applies to all these modes. The error is that of creating a directory or of
+// the mode of a new file; an existing file keeps its own. New directories get mode 0755 if mode contains all bits of
+// 0644, and otherwise 0700. The umask applies to all these modes. The error is that of creating a directory or of
 // writing the file, which may then be incomplete.
 func writeFile(name string, text []byte, mode fs.FileMode) error {
 	dirs := fs.FileMode(0o700)

@@ -278,8 +278,9 @@ func (l location) String() string {
 }
 
 // expand replaces the parameters of a url_template by values: ${name} and ${version} by those of an entry of
-// terraform_binaries, with the version as file names contain it, such as 1.6.0 for 1.6, and ${os} and ${arch} by those
-// of a platform. It returns "" and a finding if the template contains any other parameter of the form ${...}.
+// terraform_binaries, and ${os} and ${arch} by those of a platform. The version is that of Binary.FileVersion, which
+// is 1.6.0 for version 1.6 of OpenTofu or a provider. expand returns "" and a finding if the template contains any
+// other parameter of the form ${...}.
 func expand(template string, binary brokerpak.Binary, platform brokerpak.Platform) (string, error) {
 	parameters := strings.NewReplacer(
 		"${name}", binary.Name, "${version}", binary.FileVersion(), "${os}", platform.OS, "${arch}", platform.Arch,

@@ -14,18 +14,22 @@ import (
 
 // A jobManifest is the text of a manifest template with jobs of BOSH releases, and the inputs, secrets and BOSH
 // variables that their properties refer to, with notes for the author. InitRelease creates one and adds the jobs; the
-// zero value is not usable, because the maps in names are nil. Each property of a job has its description as a comment.
-// The first of these cases that applies decides what else is written:
+// zero value is not usable, because the maps in names are nil. Each property of a job has its description as a
+// comment. A template of the job needs a property if requiredProperties returns true for it. The first of these cases
+// that applies decides what else is written:
 //
-//   - A property in which others are nested, such as tls if tls.cert is also a property, is only the mapping of these.
+//   - A property in which others are nested, such as tls if tls.cert is also a property, is only the mapping of
+//     these.
 //   - A property with a default is a comment with the default, so that later versions of the release may change it.
-//   - A certificate with its private key, and a private key alone, are a variable that BOSH generates, if a template of
-//     the job needs one of them.
-//   - Any other key or certificate is a required input of plans if a template of the job needs it, and otherwise a
-//     comment, because such values usually turn on a feature.
+//   - A property of the type certificate, rsa or ssh is a variable that BOSH generates, if a template needs it. A
+//     certificate and its private key, with the CA if there is one, are the parts of one such variable, if a
+//     template needs one of them. So are a private key without a certificate whose name denotes a secret, and its
+//     public key if there is one. See generatedByBosh.
+//   - Any key or certificate that is not part of such a variable is a required input of plans if a template needs
+//     it, and otherwise a comment, because such values usually turn on a feature.
 //   - A password or another secret is a generated secret of the definition.
-//   - Any other property is an input of plans. It is required if a template of the job needs a value. Otherwise it is
-//     null unless a plan sets it, which BOSH treats as a property that is not set.
+//   - Any other property is an input of plans. It is required if a template needs it. Otherwise it is null unless a
+//     plan sets it, which BOSH treats as a property that is not set.
 //
 // A property is left out, with a note, if a key of its name has other characters than letters, digits and - _ .
 // (plainName).
@@ -44,8 +48,8 @@ type boshVariable struct{ Name, Type string }
 
 // A propertyNode is a key in the properties of a job: a property, or a mapping that contains others. A node with
 // children is a mapping. A node also has the declaration of its property, or nil, and the reference that is its value
-// in the manifest, or "" if it is written as a comment. The zero value is the root, or a mapping without a declaration,
-// before children are added.
+// in the manifest. The reference of a mapping is "", and so is that of a property that is written as a comment; see
+// isSet. The zero value is the root, or a mapping without a declaration, before children are added.
 type propertyNode struct {
 	children map[string]*propertyNode
 	// property is the declaration of the property with this name. It is nil for a mapping that is not declared.
@@ -157,10 +161,11 @@ func mappingsOf(job *release.Job) map[string]bool {
 }
 
 // requiredProperties returns the properties that the templates of a job read without a default argument, by their
-// dotted names, and whether each of them is required. The value is true if a template certainly fails when the property
-// has no value and all other properties have their defaults in the spec. It is false if the templates read the property
-// only under conditions, such as tls.enabled, that the defaults in the spec do not satisfy. The property of a condition
-// counts as true only if its default is true; any other default, such as a text, counts as false.
+// dotted names, and whether each of them is required. The value is true if a template executes such a read, and
+// therefore fails when the property has no value, while all other properties have their defaults in the spec. It is
+// false if the templates read the property only under conditions, such as tls.enabled, that these defaults do not
+// satisfy. The value can be wrong if the property of a condition has a default other than a boolean, such as a text:
+// that default counts as false, but Ruby treats every value except false and null as true.
 //
 // A default of the property itself does not matter: a property with a default in the spec may have the value true, so
 // the caller must check Property.HasDefault. The map also contains names that the spec does not declare, such as

@@ -21,9 +21,10 @@ var variableFields = []struct { //nolint:gochecknoglobals // a constant table
 	{"certificate", regexp.MustCompile(`(?i)^(.+_)?(cert|certificate|crt)$`)},
 }
 
-// variableField returns the field of a BOSH variable that a property takes according to the last key of its name: "ca"
-// for keys such as ca_cert, "public_key", "private_key" for keys such as key or server_key, and "certificate" for keys
-// such as cert. Upper and lower case do not matter. It returns "" if the key has none of these forms.
+// variableField returns the field of a BOSH variable that a property takes according to the last key of its name, by
+// the patterns in variableFields: "ca" for keys such as ca and server_ca_cert, "public_key" for keys such as
+// host_public_key, "private_key" for keys such as key, server_key and tls_private_key, and "certificate" for keys
+// such as crt and tls_cert. Upper and lower case do not matter. It returns "" if no pattern matches the key.
 func variableField(last string) string {
 	for _, candidate := range variableFields {
 		if candidate.keys.MatchString(last) {

@@ -12,11 +12,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// compareBinaries adds findings about the providers and other executables of the old pak that the new pak lacks, has in
-// another version or, in the case of executables, runs differently; see compareProvider and compareExecutable. Binaries
-// that only the new pak has are not reported, and OpenTofu itself is compared with the templates. Bindings and
-// instances are destroyed with the template and the providers of the pak that created them, so that binaries that the
-// new pak lacks must remain available in an installed older pak.
+// compareBinaries adds findings about the providers and other executables of the old pak that the new pak lacks, has
+// in another version or, in the case of executables, runs differently; see compareProvider and compareExecutable. It
+// reports neither binaries that only the new pak has nor versions of OpenTofu; compareDeclarations compares the
+// latter. Bindings and instances are destroyed with the template and the providers of the pak that created them, so
+// that binaries that the new pak lacks must remain available in an installed older pak.
 func (c *comparison) compareBinaries() {
 	for _, before := range c.old.Manifest.Binaries {
 		switch before.Kind() {
@@ -174,10 +174,10 @@ func (c *comparison) oldInstalled() bool {
 }
 
 // replacement returns the address of the provider that replaces another provider in states, according to the manifest
-// of the new pak. fqn is the full address HOST/NAMESPACE/TYPE of the replaced provider; the hosts registry.terraform.io
-// and registry.opentofu.org count as the same. The result is "" if the manifest contains no replacement, or if the new
-// pak does not contain the replacing provider. If several replacements match, the result is that of the first replaced
-// address in alphabetical order.
+// of the new pak. fqn is the full address HOST/NAMESPACE/TYPE of the replaced provider; the hosts
+// registry.terraform.io and registry.opentofu.org count as the same. Replacements by a provider that the new pak does
+// not contain are ignored. The result is "" if no other replacement matches. If several match, it is that of the
+// first replaced address in alphabetical order.
 func (c *comparison) replacement(fqn string) string {
 	replacements := c.new.Manifest.ProviderReplacements
 	for _, old := range value.Keys(replacements) {

@@ -192,8 +192,9 @@ func (c *comparison) compareInstances(ctx context.Context, older, newer *brokerp
 // checkExecutables returns an error if one of the two paks is a directory that cannot apply and plan the provision
 // templates of a service on this platform. That is so if the pak lacks the directory bin/OS/ARCH of the platform, or
 // the file of an OpenTofu or a provider in its manifest, or has several files for one of these; the error names them.
-// Other programs are not checked, and neither is a pak file: if it lacks executables, no instance can be created. older
-// and newer are the service in the two paks. The result is nil if neither has a provision template.
+// Other programs are not checked, and neither is a pak file: if it lacks executables, no instance can be created.
+// older and newer are the service in the two paks. Both paks are checked if at least one of these has a provision
+// template; otherwise the result is nil. The end of ctx is not an error.
 func (c *comparison) checkExecutables(ctx context.Context, older, newer *brokerpak.Service) error {
 	var failed []error
 	for _, pak := range []*brokerpak.Pak{c.old, c.new} {

@@ -16,8 +16,8 @@ import (
 const upgradeRule = "maintenance-info"
 
 // An upgradeEffect is the combined effect of an upgrade on all compared instances of one service: their number, the
-// worst effect of the changes in their manifests, whether BOSH changes several VMs at a time, and whether an instance
-// could not be compared. The zero value means that no instance was compared.
+// worst effect of the changes of their manifests and secrets, whether BOSH changes several VMs at a time, and whether
+// an instance could not be compared. The zero value means that no instance was compared.
 type upgradeEffect struct {
 	// compared is the number of instances that were compared.
 	compared int

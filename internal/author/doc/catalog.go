@@ -201,9 +201,9 @@ func (c catalog) ConditionalGroups(plan brokerpak.Plan) []brokerpak.InstanceGrou
 // isSized reports whether the definition computes the size of an instance group completely.
 func isSized(group brokerpak.InstanceGroup) bool { return group.Sized }
 
-// Unset returns the plan inputs of the provision and bind actions that the key `properties` of a plan does not contain,
-// so that the operator has to set them in the catalog. An input that only the plan's overrides set is returned as well.
-// The result is empty or nil if no input remains.
+// Unset returns the plan inputs of the provision and bind actions, each once, that the key `properties` of a plan
+// does not contain. Those with the flag Required must be set by the operator in the catalog. An input that only the
+// plan's overrides set is returned as well. The result is empty or nil if no input remains.
 func (c catalog) Unset(plan brokerpak.Plan) []parameter {
 	return slices.DeleteFunc(service{c.Service}.PlanProperties(), func(input parameter) bool {
 		_, set := plan.Properties[input.Name]

@@ -157,7 +157,8 @@ func description(p parameter) string {
 }
 
 // fence returns a block of shell code as a fenced code block of Markdown with the language sh, which ends with a line
-// break. The fence has at least three backticks, and more than any run of backticks in the code.
+// break. The fence has at least three backticks, and more than any run of backticks in the code. The code should not
+// end with a line break, which would become an empty line in the block.
 func fence(block string) string {
 	marks := "```"
 	for strings.Contains(block, marks) {

@@ -95,9 +95,10 @@ func sharedLinks(service *brokerpak.Service, plan brokerpak.Plan) []sharedLink {
 	return links
 }
 
-// A disk describes the persistent disk of an instance group in a plan. Omitted means that the group needs none. Check
-// is the text of the definition's condition that calls plan.has_disk for the group, or "" without one. The zero value
-// means that the definition does not decide whether the group needs a disk, so that the operator must.
+// A disk describes the persistent disk of an instance group in a plan; see Disk. At most one of its fields is set:
+// Omitted if the group needs no disk, or Check, the text of the first check of the definition that calls
+// plan.has_disk for the group. The check may require or forbid the disk, so that the operator must read it. The zero
+// value means that the definition does not decide whether the group needs a disk, and that the operator must.
 type disk struct {
 	Omitted bool
 	Check   string

@@ -126,8 +126,9 @@ func (s service) Links() []link {
 	return all
 }
 
-// Groups returns the instance groups that plans may have to size: those of the manifest template, then those that ops
-// files for the template add, each once. It returns nil if the service has none or has no provision.bosh section.
+// Groups returns the instance groups that the definition contains, also those that plans need not size: those of the
+// manifest template, then those that ops files for the template add, each once; see Bosh.InstanceGroups. It returns
+// nil if the service has none or has no provision.bosh section.
 func (s service) Groups() []brokerpak.InstanceGroup {
 	if s.Provision.Bosh == nil {
 		return nil
@@ -170,9 +171,10 @@ func (s service) ShownExamples() []brokerpak.Example {
 	return []brokerpak.Example{s.sample()}
 }
 
-// Commands returns the cf commands for an example, on one line each and without a line break at the end: create-service
-// with the plan and the parameters of the example, and, if the service supports bindings, bind-service with the app
-// my-app and the parameters of the binding. If the pak does not contain the plan, its name is the placeholder PLAN.
+// Commands returns the cf commands for an example, for a POSIX shell, on one line each and without a line break at
+// the end: create-service with the plan and the parameters of the example, and, if the service supports bindings,
+// bind-service with the app my-app and the parameters of the binding. The instance has the name of instanceName, and
+// parameters are JSON. If the pak does not contain the plan, its name is the placeholder PLAN.
 func (s service) Commands(e brokerpak.Example) string {
 	create := cf("", e.ProvisionParams, "create-service", s.Name, s.planName(e.PlanID), s.instanceName())
 	if !s.Binds() {
@@ -222,8 +224,8 @@ func (s service) planName(id string) string {
 
 // sample returns a generated example without a name, for a service whose definition has no examples. Its plan is the
 // first one of the service; PlanID is "" if the service has no plans. ProvisionParams are sample values for the user
-// inputs that a request to create an instance must contain (see required), except those that the plan sets. BindParams
-// are such values for a bind request. Neither map is nil.
+// inputs that a request to create an instance must contain (see required), except those that the plan sets.
+// BindParams is the result of required for the bind action; it does not depend on the plan. Neither map is nil.
 func (s service) sample() brokerpak.Example {
 	e := brokerpak.Example{ProvisionParams: required(s.Provision), BindParams: required(s.Bind)}
 	if len(s.Plans) > 0 {
@@ -248,10 +250,9 @@ func required(action brokerpak.Action) map[string]any {
 }
 
 // documentedValue returns a value of an input that its declaration contains: the first of its examples, else its
-// constant (const), else the first value of its enum, else its default if that is not an expression with variables or
-// functions. A default that is a text is evaluated and converted to the type of the input; see constant. The value may
-// be nil if it is null in the declaration, but a default of null counts as no default. ok is false if the declaration
-// has none of these.
+// constant (const), else the first value of its enum, else its default, as constant returns it, unless that is
+// computed from an expression (see defaultOf). The value may be nil if it is null in the declaration, but a default
+// of null counts as no default. ok is false if the declaration has none of these.
 func documentedValue(input brokerpak.Variable) (sample any, ok bool) {
 	if sample, ok = input.Example(); ok {
 		return sample, true

@@ -82,8 +82,10 @@ func typeOf(v brokerpak.Variable) string {
 	return name
 }
 
-// defaultOf returns the default of an input as a line: a constant as JSON, or "computed: " and the expression that
-// computes it, both as code. It returns nil if the declaration has no default.
+// defaultOf returns the default of an input as a line. A string with an expression ${...} is computed: the line is
+// "computed: " and the string as code. Any other default is constant, and the line is the result of constant as JSON,
+// as code. A string also counts as constant if it is a single expression with a constant string, or not a valid
+// expression. defaultOf returns nil if the declaration has no default or the default null.
 func defaultOf(v brokerpak.Variable) line {
 	switch {
 	case v.DefaultExpr != nil && !v.DefaultExpr.IsLiteral():
@@ -95,11 +97,11 @@ func defaultOf(v brokerpak.Variable) line {
 	}
 }
 
-// constant returns the default of an input, whose declaration must have one that is not computed. A string without
-// expressions ${...}, or with a single one that is a constant string, is evaluated, which replaces $$ by a dollar sign,
-// and converted to the type of the input: "5" becomes 5 for an integer. If that fails or results in null, constant
-// returns the string as the definition contains it. It returns any other default, and a string that is not a valid
-// expression, unchanged.
+// constant returns the default of an input, or nil if it has none. A string without expressions ${...}, or that
+// consists of a single one with a constant string, is evaluated, which replaces $$ by a dollar sign, and converted to
+// the type of the input: "5" becomes 5 for an integer. If that fails or results in null, constant returns the string
+// as the definition contains it. Any other default is returned unchanged, also a string with other expressions, which
+// is computed for each request, and a string that is not a valid expression.
 func constant(v brokerpak.Variable) any {
 	if item, err := v.ConstantDefault(); item != nil && err == nil {
 		return item
@@ -244,7 +246,8 @@ func constraints(keywords map[string]any) []line {
 	return notes
 }
 
-// plain returns a string unchanged and without quotes, such as a pattern, and any other value as JSON.
+// plain returns a string unchanged and without quotes, such as a pattern, and any other value as JSON; see literal. A
+// value that JSON cannot represent is "null".
 func plain(v any) string {
 	if words, ok := v.(string); ok {
 		return words

@@ -17,9 +17,10 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// A directory is a file system directory that contains the source of a release: its path, as the caller passed it, for
-// errors, and the files in it. Its methods take names of files relative to it, with slashes, such as
-// "config/final.yml". Symbolic links that lead outside of the directory cannot be opened. The zero value is not usable.
+// A directory is a file system directory that contains the source of a release: its path, as the caller passed it,
+// for errors, and the files in it. Its methods take names of files relative to it, with slashes, such as
+// "config/final.yml". Symbolic links that have an absolute target or lead outside of the directory cannot be opened.
+// The zero value is not usable.
 type directory struct {
 	path  string
 	files fs.FS

@@ -5,10 +5,11 @@ import (
 )
 
 // A tokenKind is the kind of a token of Ruby code. The zero value is newline, the end of a statement. A word is an
-// identifier, a keyword, a variable or a number. A string, a regular expression or a command in backticks is a literal
-// or, if it contains interpolations, interpolated. A symbol is an operator or a bracket. Values that no rule depends
-// on, such as the Ruby symbol :name or the list %w(a b), are symbols with the text "v", and the key of a mapping or a
-// named argument is a symbol with the text ",".
+// identifier, a keyword, a variable or a number. A string, a regular expression or a command in backticks is a
+// literal or, if it contains interpolations, interpolated. A symbol is an operator or a bracket. Values that no rule
+// depends on are symbols with the text "v": the Ruby symbol :name, and literals without interpolations that begin
+// with a percent sign, such as %w(a b) and %q(text). Such a literal with interpolations is interpolated. A key such
+// as `name:` of a mapping or a named argument is a symbol with the text ",".
 type tokenKind int
 
 const (

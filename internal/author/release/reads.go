@@ -56,9 +56,10 @@ func (j *Job) Reads() []Read {
 }
 
 // A block is an open bracket of a template, or an open construct of Ruby that ends with `end`. It records whether its
-// code may be skipped for an unknown reason (uncertain), and otherwise the Condition under which its code is executed,
-// if any. It also records the state of the statement in it that is being read, in the fields head, hazard and
-// statement. The zero block is the outermost one, which is the whole template.
+// code may be skipped for an unknown reason (uncertain), and otherwise the Condition under which its code is
+// executed, if any. It also records the state of the statement in it that is being read: whether this belongs to the
+// line of the block's keyword (head), whether an operator may skip its rest (hazard), and how many calls precede it
+// (statement). The zero block is the outermost one, which is the whole template.
 type block struct {
 	// open is the keyword or the bracket. The outermost block has "".
 	open string
@@ -307,9 +308,10 @@ func (r *reader) call() {
 	r.reads = append(r.reads, read)
 }
 
-// modify applies a modifier that follows a statement, such as `if p("tls.enabled")`, to the calls of this statement in
-// r.reads, by adding its condition to their conditions. condition is nil if the modifier is not an `if` or `unless`
-// with the value of a single property, so also for `while`, `until` and `rescue`; modify then removes these calls.
+// modify applies a modifier that follows a statement, such as `if p("tls.enabled")`, to the calls of this statement
+// in r.reads, by adding its condition to their conditions. condition is nil if the modifier is not an `if` or
+// `unless` with the value of a single property or its negation, so also for `while`, `until` and `rescue`; modify
+// then removes these calls.
 func (r *reader) modify(condition *Condition) {
 	top := r.top()
 	if condition == nil {

@@ -51,9 +51,10 @@ func parseYAML(file, text string) (*yaml.Node, error) {
 	return flat, nil
 }
 
-// requiredText returns the text of a key of a mapping node. It returns an error if the node is not a mapping, or if the
-// value is missing, null, empty or not a scalar. file is the name of the file in errors, and parent the path of the
-// mapping in it, such as "provides[0]", or "" for the document.
+// requiredText returns the text of a key of a mapping node, as optionalText does. It returns "" and an error if the
+// node, which must not be nil, is not a mapping, or if the value is missing, null, empty or not a scalar. file is the
+// name of the file in errors, and parent the path of the mapping in it, such as "provides[0]", or "" for the
+// document.
 func requiredText(file string, node *yaml.Node, parent, key string) (string, error) {
 	if node.Kind != yaml.MappingNode {
 		return "", fieldError(file, node, parent, "it must be a mapping, not "+yamltree.Kind(node))

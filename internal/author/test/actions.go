@@ -27,9 +27,10 @@ import (
 // section "schemas" of the step's outcome to them, and then deploys the instance, which sets the other sections; see
 // deploy. For a service that has no instances, it requests the schemas only.
 //
-// create returns an error if the case already has an instance, a *rejection if the adapter rejects a call, and another
-// error if the output of a call is not valid, or if the errand, the outputs or the check for pending changes of deploy
-// fail. The instance is deployed nevertheless if the manifest was generated; see deploy.
+// create returns an error if the case already has an instance, one that is or wraps a *rejection if the adapter
+// rejects a call, and another error if the output of a call is not valid, or if the errand, the outputs or the check
+// for pending changes of deploy fail. The instance is deployed nevertheless if the manifest was generated; see
+// deploy.
 func (r *run) create() error {
 	if r.instance.Manifest != "" {
 		return errors.New("there already is an instance; the step delete must come before another create")
@@ -73,12 +74,12 @@ func (r *run) update() error {
 // these ways:
 //   - The previous plan of the request is that of the step and not the deployed one.
 //   - It does not request the JSON Schemas of the plan, so that the outcome has no section "schemas".
-//   - It does not check for pending changes first.
+//   - It checks for pending changes only after the deployment, as part of deploy, and not before the call.
 //   - It performs the call for a service that has no instances as well.
 //
-// upgrade returns an error if the case lacks an instance that it needs (see requireInstance), a *rejection if the
-// adapter rejects a call, and another error if the output of a call is not valid, or if the errand, the outputs or the
-// check for pending changes of deploy fail.
+// upgrade returns an error if the case lacks an instance that it needs (see requireInstance), one that is or wraps a
+// *rejection if the adapter rejects a call, and another error if the output of a call is not valid, or if the errand,
+// the outputs or the check for pending changes of deploy fail.
 func (r *run) upgrade() error {
 	if err := r.requireInstance(); err != nil {
 		return err
@@ -124,9 +125,9 @@ func (r *run) requestBody() map[string]any {
 
 // generate calls the adapter's command generate-manifest. request contains the parameters of the call and must not be
 // nil; generate adds the UAA client to it if the step has one. printed is the standard output, and product the JSON
-// object in it, or nil if the output is empty. If the command fails, generate returns "", nil and a *rejection, and
-// sets the sections of a rejection in the outcome (see call). It returns another error if the request cannot be encoded
-// or the output is not a JSON object; product is nil then.
+// object in it, or nil if the output is empty or null. If the command fails, generate returns "", nil and a
+// *rejection, and sets the sections of a rejection in the outcome (see call). It returns another error with a nil
+// product if the request cannot be encoded, or if the output, which printed then contains, is not a JSON object.
 func (r *run) generate(request map[string]any) (printed string, product map[string]any, err error) {
 	if r.step.UAAClient != nil {
 		request["uaa_client"] = r.step.UAAClient
@@ -471,11 +472,12 @@ func (r *run) bind() error {
 	return checkOutputs("bind", r.service.Bind.Outputs, credentials)
 }
 
-// unbind calls the adapter's command delete-binding as the broker does for an unbind request. The id of the binding is
-// that of the step, as bindingID returns it. unbind does not check whether the case has an instance. It returns a
+// unbind calls the adapter's command delete-binding as the broker does for an unbind request. The id of the binding
+// is that of the step, as bindingID returns it. unbind does not check whether the case has an instance. It returns a
 // *rejection if the adapter rejects the call, for example with the exit code notFound if the binding does not exist,
-// and another error if its output is not a JSON object. It sets no section of the outcome, except those of a rejection.
-// The binding stays in the list of those that are deleted at the end of the case.
+// and another error if the output, which is normally empty, is neither empty nor a JSON object. It sets no section of
+// the outcome, except those of a rejection. The binding stays in the list of those that are deleted at the end of the
+// case.
 func (r *run) unbind() error {
 	_, _, err := r.call("delete-binding", r.instance.Bind(r.bindingID(), map[string]any{
 		"service_id": r.instance.ServiceID, "plan_id": r.instance.PlanID,

@@ -55,10 +55,10 @@ type Case struct {
 	commands []brokerpak.Command // the programs that the service requires
 }
 
-// Defaults are the keys that the file tests/defaults.yml of a pak may contain. They apply to every case of Cases, also
-// to an example, but not to a case of New. Each case may contain the same keys: mappings of the case are then merged
-// with those of the defaults key by key, and any other value of the case replaces the default. The zero value sets no
-// defaults.
+// Defaults are the keys that the file tests/defaults.yml of a pak may contain. They apply to every case of Cases,
+// also to an example, and to the manifests of Generate, but not to a case of New. Each case may contain the same
+// keys: a mapping of the case is then merged with that of the defaults key by key, at all depths, and any other value
+// of the case, also null, replaces the default. The zero value sets no defaults.
 type Defaults struct {
 	Deployment `yaml:",inline"`
 
@@ -78,7 +78,8 @@ type Deployment struct {
 
 // A Server is the declaration of a program that runs while a case is played, such as the database that bindings use,
 // and of the command that reports whether the program is ready. Its commands are run by the shell. An empty Start, as
-// in the zero value, means that the case needs no program; the other fields then have no effect.
+// in the zero value, means that the case needs no program; the other fields then have no effect when the case is
+// played.
 type Server struct {
 	Start string `yaml:"start" doc:"The shell command that runs the program in the foreground. Its working directory is empty at first and belongs to the case."`
 	Ready string `yaml:"ready" doc:"A shell command that succeeds when the program is ready. Without it, the case does not wait for the program."`
@@ -102,10 +103,10 @@ type Step struct {
 	line int        // the line of the step in the file; 0 for a step that the file does not list
 }
 
-// An Expectation is the expected outcome of a step or a case, as its file contains it. It consists of sections, such as
-// "manifest", "binding" and "error"; a section that is left out is not compared. The exported fields only declare the
-// sections for the schema and the documentation and are never set. The zero value has no sections: it matches every
-// outcome, but does not expect that a request is rejected.
+// An Expectation is the expected outcome of a step or a case, as its file contains it. It consists of sections, such
+// as "manifest", "binding" and "error"; a section that is left out is not compared. The exported fields only declare
+// the sections for the schema and the documentation and are never set. The zero value has no sections: it matches the
+// outcome of every request that succeeds, and expects no rejection; see Fails.
 type Expectation struct {
 	Manifest       map[string]any   `yaml:"manifest" doc:"The deployed manifest without the adapter's record."`
 	Outputs        map[string]any   `yaml:"outputs" doc:"The outputs of the provision template."`
@@ -356,9 +357,10 @@ func (r *reader) checkStep(testCase Case, node *yaml.Node, step Step) error {
 	return nil
 }
 
-// errorAt returns an error with the text FILE:LINE: MESSAGE. FILE is the file of the case, or "" for a case without
-// one, and LINE that of the key in the mapping, or the line of the mapping if it does not have the key. MESSAGE is
-// formatted from format and args as by fmt.Sprintf.
+// errorAt returns an error with the text FILE:LINE: MESSAGE. FILE is the file of the case, and LINE the line of the
+// key in the mapping, or that of the mapping if it does not have the key. For a case without a file, FILE is "" and
+// LINE is 0. MESSAGE is formatted from format and args as by fmt.Sprintf. The error is never nil and wraps no other
+// error.
 func errorAt(testCase Case, mapping *yaml.Node, key, format string, args ...any) error {
 	line := mapping.Line
 	if name, _ := yamltree.Get(mapping, key); name != nil {

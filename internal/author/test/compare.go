@@ -52,15 +52,16 @@ func compare(expect, outcome map[string]any) error {
 // Result.Updatable.
 type mismatch struct{ error }
 
-// differences returns an error with one line for each path at which two values differ: "PATH: expected JSON, found
-// JSON", with "nothing" in place of a value that is missing or null. It returns nil if the values match. A key that
-// only one of two mappings has is a difference; lists are compared as by manifestdiff.Diff. path is the prefix of the
-// paths, which have the notation of ops files.
+// differences returns an error with one line for each path at which two normalised values (see value.Normalise)
+// differ: "PATH: expected JSON, found JSON", with "nothing" in place of a value that is missing or null. It returns
+// nil if the values match. A key that only one of two mappings has is a difference, even if its value is null; lists
+// are compared as by manifestdiff.Diff. path is the prefix of the paths, which have the notation of ops files.
 //
-// The wildcard <any> in an expected text matches any text. An expected text that is <any> alone matches any value, also
-// null, but not a key that the actual mapping lacks. If all keys of an expected mapping are paths, such as
-// /instance_groups/name=a/vm_type, and the actual value is a mapping or a list, only the values at these paths are
-// compared. Such a path that is invalid or does not exist has the value nil, so null and <any> alone match it.
+// The wildcard <any> in an expected text matches any text. An expected text that is <any> alone matches any value,
+// also null, but not a key that the actual mapping lacks. If an expected mapping is not empty and all its keys are
+// paths, such as /instance_groups/name=a/vm_type, and the actual value is a mapping or a list, only the values at
+// these paths are compared, which are those of valuesAt. A path without a value is nil there, so null and <any> alone
+// match it.
 func differences(path string, expected, actual any) error {
 	var failed []error
 	for _, change := range manifestdiff.Diff(path, expected, applyForm(expected, actual)) {
@@ -117,9 +118,9 @@ func isPaths(expected map[string]any) bool {
 	return len(expected) > 0
 }
 
-// valuesAt returns the values within actual at the paths that are the keys of the mapping paths, by path. The values of
-// that mapping are not used. The value of a path that is invalid or does not exist in actual is nil. The result has all
-// the paths as keys.
+// valuesAt returns the values within actual at the paths that are the keys of the mapping paths, by path. The values
+// of that mapping are not used. A path that is invalid, does not exist in actual or matches several elements has the
+// value nil; see instance.View.GetRaw for paths with optional parts. The result has all the paths as keys.
 func valuesAt(actual any, paths map[string]any) map[string]any {
 	view := instance.View{Manifest: value.MustJSON(actual)} // a View finds paths in any YAML document
 	values := map[string]any{}
@@ -295,9 +296,10 @@ func setExpectations(root *yaml.Node, result Result) error {
 	return setExpect(root, result.Case.Expect.sections, mergeOutcomes(result.Outcomes))
 }
 
-// sharesExpect reports whether sections of the expectation of mapping, which is a step or the root of a case file, are
-// written elsewhere in the file: the value of the key "expect" is an alias, or it or mapping has a merge key (<<) from
-// which sections come. sections are the sections of the expectation; without any, the result is false.
+// sharesExpect reports whether sections of the expectation of mapping, which is a step or the root of a case file,
+// may be written elsewhere in the file: the value of the key "expect" is an alias or has a merge key (<<), or mapping
+// has a merge key and no key "expect" of its own. sections are the sections of the expectation; without any, the
+// result is false.
 func sharesExpect(mapping *yaml.Node, sections map[string]any) bool {
 	if len(sections) == 0 {
 		return false

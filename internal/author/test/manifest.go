@@ -28,9 +28,10 @@ import (
 const manifestInstance = "00000000-0000-4000-8000-000000000000"
 
 // A ManifestRequest selects the manifest that Generate returns: the service, the plan, the body of the request of the
-// platform, and the deployed manifest of an update. With a deployed manifest but without a body, the broker upgrades
-// the instance. Only the name of the service is needed, and not even that if the pak has a single service. The zero
-// value then represents a request to create an instance of the first plan without parameters.
+// platform, and the deployed manifest of an update. With a deployed manifest, a nil body means that the broker
+// upgrades the instance, and an empty one that the request updates it without parameters. Only the name of the
+// service is needed, and not even that if the pak has a single service. The zero value then represents a request to
+// create an instance of the first plan without parameters.
 type ManifestRequest struct {
 	// Service is the name of a service of the pak.
 	Service string
@@ -46,8 +47,8 @@ type ManifestRequest struct {
 }
 
 // A Manifest is a BOSH manifest that Generate returned, with its BOSH configs, the names of the template outputs that
-// have sample values in it, which may be nil, and the secrets that must be masked in messages. The text itself is not
-// masked; see Masked.
+// have sample values in it, and the secrets that must be masked in messages. The text itself is not masked; see
+// Masked.
 type Manifest struct {
 	// Text is the manifest as YAML, as the broker receives it. Secrets are references in it, but it may contain other
 	// secret values; see Masked.

@@ -37,10 +37,10 @@ type Result struct {
 	Took time.Duration
 }
 
-// A Suite contains the pak whose cases are played and the settings for that: the number of cases that are played at the
-// same time, the environment, and the functions that receive results. Created also changes the course of a case, which
-// then ends after its first step. Source replaces the path of the pak in errors. The fields Pak, Getenv and Done must
-// be set before Play is called.
+// A Suite contains the pak whose cases are played and the settings for that: the number of cases that are played at
+// the same time, the environment, and the functions that receive results. Created also changes the course of a case,
+// which then ends after its first step. Source replaces the path of the pak in errors. The fields Pak, Getenv and
+// Done must be set before Play is called. With the other fields zero, the cases are played one after the other.
 type Suite struct {
 	Pak *brokerpak.Pak
 	// Source is the path that errors contain in place of Pak.Path, if the pak is a temporary copy of this directory
@@ -116,10 +116,11 @@ type run struct {
 	missingCommands error
 }
 
-// deployed contains the state that the steps of a case have created so far: the instance with its plan and outputs, and
-// the bindings that must be deleted at the end. The instance must not be nil; an instance without a manifest is not
-// deployed yet. The plan is nil before a deployment, and if the service does not have the plan, for example because it
-// has no plans. The outputs are those after the last deployment or apply, masked, or nil.
+// deployed contains the state that the steps of a case have created so far: the instance with its plan and outputs,
+// and the bindings that must be deleted at the end. The instance must not be nil; an instance without a manifest is
+// not deployed yet, or was deleted. The plan is nil until an instance is deployed or adopted, and if the service does
+// not have the plan, for example because it has no plans; it remains after a deletion. The outputs are those after
+// the last deployment or apply, masked, or nil.
 type deployed struct {
 	instance *odb.Instance
 	plan     *brokerpak.Plan // the deployed plan; nil before a deployment, or if the service does not have the plan
@@ -274,7 +275,7 @@ func (e Expectation) Fails() bool {
 }
 
 // wrap returns an error that wraps err, which must not be nil. Its text is that of err with a further line: "in the
-// step ACTION in line N", or without the line for a step that the file does not list.
+// step ACTION in line N", or only "in the step ACTION" for a step that the file does not list.
 func (s Step) wrap(err error) error {
 	if s.line > 0 {
 		return fmt.Errorf("%w\nin the step %s in line %d", err, s.Do, s.line)

@@ -84,11 +84,11 @@ func (l *Lease) replaceHolder() error {
 	return l.writeHolder()
 }
 
-// RecordStart records that a run of OpenTofu is about to be started; it must be called before the run starts.
-// mayLeaveLock states whether the run could leave a lock of the state behind. If so, RecordStart also records the
-// current time, for LeftLock, and RecordEnd must be called after the run. Until RecordProcess, other processes assume
-// that the run is alive. RecordStart returns an error if the file that describes the holder cannot be written; this
-// lease knows of the start nevertheless.
+// RecordStart records that a run of OpenTofu is about to be started; it must be called before the run starts. Until
+// RecordProcess, other processes assume that the run is alive. mayLeaveLock states whether the run could leave a lock
+// of the state behind. If so, RecordEnd must be called after the run. MayHaveLeftLock and LeftLock do not count the
+// run before that; if the adapter dies first, those of the next lease of the same name count it. RecordStart returns
+// an error if the file that describes the holder cannot be written; this lease knows of the start nevertheless.
 func (l *Lease) RecordStart(mayLeaveLock bool) error {
 	l.holder.Tofu = nil
 	if mayLeaveLock {

@@ -17,13 +17,15 @@ import (
 )
 
 // A Destruction contains the arguments of Manager.Destroy. Space is the open workspace of the binding or the instance
-// to destroy, State is its stored state, and Record is the record in that state. These three are required, so the zero
-// value cannot be used.
+// to destroy, State is its stored state, and Record is the record in that state. These three are required, so the
+// zero value cannot be used.
 //
-// Inputs are the values of the template's variables by name; a variable without a value has its default or is null.
-// Unevaluated contains the errors of the ephemeral inputs that have no value in Inputs, by name. The function
-// ReportsMissing reports whether an error of a destroy means that a resource no longer exists; Destroy then drops that
-// resource from the state and continues. All three may be nil; with a nil ReportsMissing every error ends Destroy.
+// Inputs are the values of the template's variables by name. A variable without a value has its default or is null,
+// but Destroy fails if it is an ephemeral input that a provider block may read. Unevaluated contains, by name, the
+// reasons why ephemeral inputs have no value in Inputs, which Destroy adds to that error or to its log. The function
+// ReportsMissing reports whether an error of a destroy means that a resource no longer exists; Destroy then drops
+// that resource from the state and continues. All three may be nil; with a nil ReportsMissing every error of a
+// destroy ends Destroy.
 type Destruction struct {
 	// Space is the open workspace.
 	Space *workspace.Workspace
@@ -132,8 +134,8 @@ func (d Destruction) mayBeInterrupted() bool {
 }
 
 // dropImported drops the imported resources from the state without destroying them, using the OpenTofu of the
-// installation. It returns the state that remains, or d.State if the workspace has none. The errors are those of
-// Workspace.Forget and Workspace.State; the returned state is meaningless then.
+// installation. It returns the state that remains, or d.State if the workspace then does not exist or is empty. The
+// errors are those of Workspace.Forget and Workspace.State; the returned state is meaningless then.
 func dropImported(
 	ctx context.Context, d Destruction, installation opentofu.Installation,
 ) (*statestore.State, error) {

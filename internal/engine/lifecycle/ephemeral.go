@@ -19,8 +19,8 @@ import (
 
 // An EphemeralInput describes an input of a record whose value is not stored, because it is an ephemeral variable of
 // the template or because such a variable is computed from it. It contains the name and type of the input, the layer
-// that set the value, and the expression that computes the value if that can be evaluated again, but not the value
-// itself. A literal in such an expression is stored with it. The zero value describes no input.
+// of package vars that set the value, and the expression that computes the value if that can be evaluated again, but
+// not the value itself. A literal in such an expression is stored with it. The zero value describes no input.
 type EphemeralInput struct {
 	Name string `json:"name"`
 	// Layer is the layer of package vars that set the value. It is "" if it is not known.

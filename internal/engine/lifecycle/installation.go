@@ -163,10 +163,10 @@ func FindPak(paks []*brokerpak.Pak, name, version string) *brokerpak.Pak {
 	})
 }
 
-// TofuFor returns the version of the OpenTofu, such as "1.10.6", that would read and destroy the states of the pak with
-// this name and version if exactly these paks were installed. It is the default version of the pak that FindPak selects
-// or, if no pak with an OpenTofu has that name, of the pak with the newest default version. TofuFor returns "" if no
-// pak has a default OpenTofu.
+// TofuFor returns the version of the OpenTofu, such as "1.10.6", that would destroy the bindings and instances of the
+// pak with this name and version if exactly these paks were installed and usable. Only paks with a default OpenTofu
+// count: the result is the default version of the one that FindPak selects or, if none of them has the name, the
+// newest default version. TofuFor returns "" if no pak has a default OpenTofu.
 func TofuFor(paks []*brokerpak.Pak, name, version string) string {
 	pak := FindPak(paks, name, version)
 	if pak == nil && len(paks) > 0 {
@@ -286,10 +286,11 @@ func (m *Manager) upgradeTo(
 	return m.ApplyNewRecord(ctx, space, prepared, &record, pak)
 }
 
-// ApplyNewRecord replaces provider addresses in the state according to the pak's terraform_state_provider_replacements,
-// stores the record in the open workspace space, and applies the prepared template of the record with the recorded
-// inputs. The pak is used only for the replacements. ApplyNewRecord sets the record's Format, Adapter and UpdatedAt, as
-// StateRecord.Encode does. ApplyRecord, by contrast, expects a record that the workspace already has.
+// ApplyNewRecord stores a new record in the open workspace space, and applies the prepared template of the record
+// with the recorded inputs. Before that, it replaces provider addresses in the state according to the
+// terraform_state_provider_replacements of the pak, which must not be nil and is used for nothing else. The caller
+// must have reserved the workspace or read its state with space. ApplyNewRecord sets the record's Format, Adapter and
+// UpdatedAt, as StateRecord.Encode does. ApplyRecord, by contrast, expects a record that the workspace already has.
 //
 // If the apply of the template fails, the new addresses and the record stay in the state. If the record names lost
 // resources, only the addresses are replaced, and the error is a *LostResourcesError. The other errors are those of

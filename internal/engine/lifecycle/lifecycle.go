@@ -27,15 +27,16 @@ import (
 	"service-adapter/internal/redact"
 )
 
-// A Manager works on the workspaces of bindings and instances. It contains the engine that runs OpenTofu, the function
-// that returns the OpenTofu of a pak, the installed paks and the error of those that cannot be read, the time limits,
-// the version of the adapter, the logger, and the functions and secrets that audit changes and determine ephemeral
-// inputs again. It has no state between calls.
+// A Manager works on the workspaces of bindings and instances. It contains the engine that runs OpenTofu, the
+// function that returns the OpenTofu of a pak, the installed paks and the error of those that cannot be read, the
+// time limits, the version of the adapter, the logger, and the functions and secrets that audit changes and determine
+// ephemeral inputs again. It has no state between calls.
 //
 // Engine, Installation, Budget and Logger are required, so the zero Manager cannot be used. The zero values of the
 // other fields are meaningful: without Paks no state can be read, a nil Unreadable means that all configured paks can
-// be read, an InstanceLimit of 0 means Budget, changes are not audited with a nil Audit, ephemeral inputs are not
-// evaluated again with a nil Reevaluate, and their values are not masked with nil Secrets.
+// be read, an InstanceLimit of 0 means Budget, and records that are written with the AdapterVersion "" name no
+// version. Changes are not audited with a nil Audit, ephemeral inputs are not evaluated again with a nil Reevaluate,
+// and with nil Secrets the manager does not register their values for masking.
 type Manager struct {
 	// Engine runs OpenTofu.
 	Engine *workspace.Engine
@@ -76,8 +77,7 @@ const rollbackShare = 3
 // seconds) if instanceLimit is greater than 0, because the work may then be that of an errand, and a ninth of the
 // budget otherwise.
 //
-// The grace is needed once after the work and once more after the rollback. With a ninth of the budget, the worst case
-// of 45 seconds stays below the broker's limit of 60 seconds.
+// A command can exceed its budget by the grace, because OpenTofu may be interrupted only when the budget ends.
 func Grace(budget, instanceLimit time.Duration) time.Duration {
 	if instanceLimit > 0 {
 		return ErrandGrace
@@ -163,9 +163,10 @@ var (
 )
 
 // Workspace returns the name of the workspace of a binding or an instance: "b-" or "i-" and the id, such as "b-3f2a".
-// The kind must be Binding or Instance; Workspace panics if it is "". An id that is empty, is longer than 100 bytes, or
-// contains other characters than ASCII letters, digits, "_" and "-" is replaced by its SHA-256 hash in hexadecimal,
-// after "bh-" or "ih-"; the record contains the id itself.
+// The kind must be Binding or Instance; Workspace panics if it is "". An id that is empty, is longer than 100 bytes,
+// or contains other characters than ASCII letters, digits, "_" and "-" is replaced by its SHA-256 hash in
+// hexadecimal, after "bh-" or "ih-"; the record contains the id itself. Unlike the methods of Manager that take an
+// id, Workspace does not accept such a name with a hash instead of the id: it treats it as an id.
 func Workspace(kind Kind, id string) string {
 	if len(id) <= 100 && plainID.MatchString(id) {
 		return string(kind[:1]) + "-" + id

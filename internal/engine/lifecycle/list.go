@@ -17,7 +17,7 @@ import (
 //
 //   - Complete: an apply of the stored record was complete, and no deletion has begun since.
 //   - Creating, Changing, Importing and Deleting: the creation, change, import or deletion is running, failed or was
-//     interrupted.
+//     interrupted. A destroy that begins before any apply was complete leaves Creating or Importing unchanged.
 //   - Unreadable: the state or the record cannot be read.
 //
 // The zero value "" means that no condition was determined, for example because the workspace does not exist.
@@ -35,9 +35,10 @@ const (
 
 // An Entry describes a stored binding or instance, as lists and logs show it: its names and ids, the pak and the
 // OpenTofu of its last apply, the version of the adapter that wrote the record, its condition, times and owner, the
-// addresses of its resources, including lost ones, and the failure of the last apply of an errand or of the last
-// upgrade, nil if that did not fail. It contains no secrets. Its JSON form is one flat object with the fields of all
-// parts. In the zero value everything is unknown. An Entry of a workspace that cannot be read contains only the
+// addresses of its resources, including lost ones, and the failure of an errand or an upgrade that the record
+// contains. A nil Failure does not mean that the last apply succeeded, because some failures are not recorded, for
+// example if OpenTofu was killed. An Entry contains no secrets. Its JSON form is one flat object with the fields of
+// all parts. In the zero value everything is unknown. An Entry of a workspace that cannot be read contains only the
 // workspace, its kind and id, the condition Unreadable and the reason, and possibly the resources and the OpenTofu
 // version of the state.
 type Entry struct {
@@ -87,10 +88,11 @@ type Stored struct {
 // ErrNotStored means that the state backend has no state of a binding or an instance.
 var ErrNotStored = errors.New("the state backend does not contain it")
 
-// A Progress function receives the progress of reading many states. done is the number of states that were read, from 1
-// on, and total is the number of all states to read. It is called after each state, also for a workspace that was
-// removed meanwhile, and not at all if there are none. Functions that take a Progress accept nil, which reports no
-// progress.
+// A Progress function receives the progress of reading many states, or of asking the Director about many instances.
+// done is the number of those that were read or asked about, and total is the number of all. The function is called
+// after each one, also for a workspace that was removed meanwhile, and not at all if there are none. The calls are
+// never concurrent, and done increases by 1 from call to call, from 1 on. Functions that take a Progress accept nil,
+// which reports no progress.
 type Progress func(done, total int)
 
 // List returns the entries of all bindings or instances, without their states and records, sorted by the name of the
@@ -286,8 +288,9 @@ func (m *Manager) Lookup(ctx context.Context, kind Kind, id string) (*Stored, er
 // begun and is not complete: it is running, failed or was interrupted.
 const UnfinishedDeletion = "the deletion of the service instance is not finished: delete the service instance again"
 
-// CheckUsable returns a *fault.UserError that asks to delete the service instance again if the condition is Deleting.
-// It returns nil for every other condition, including Unreadable and "".
+// CheckUsable returns a *fault.UserError that asks to delete the service instance again if the condition, which must
+// be that of an instance and not of a binding, is Deleting. It returns nil for every other condition, including
+// Unreadable and "".
 func (c Condition) CheckUsable() error {
 	if c != Deleting {
 		return nil

@@ -43,19 +43,20 @@ func (m *Manager) Forget(ctx context.Context, kind Kind, id string, allowed ...C
 }
 
 // Unlock releases the lock of the state of a binding or an instance. lock is the id of that lock, as the error of a
-// locked state shows it, or "" for whichever lock is held. The caller must make sure that the run that took the lock is
-// dead. If a run of this machine works on the workspace, Unlock waits for it within the budget, and returns an error if
-// the run does not end in that time. Instead of the id, the name of its workspace is accepted if that contains a hash,
-// for example "bh-" and 64 hexadecimal digits; see Lookup. The release is audited; for the audit log, the state is read
-// after a success, which may delete an empty workspace.
+// locked state shows it, or "" for whichever lock is held. The caller must make sure that the run that took the lock
+// is dead. If a run of this machine works on the workspace, Unlock waits for it within the budget, and returns an
+// error if the run does not end in that time. Instead of the id, the name of its workspace is accepted if that
+// contains a hash, for example "bh-" and 64 hexadecimal digits; see Lookup. The release is audited; for the audit
+// log, the state is read after a success, which may delete an empty workspace.
 //
-// If the local backend has no state, Unlock releases nothing and returns nil, whatever lock is.
+// The workspace does not have to exist, and Unlock never returns ErrNotStored. If the local backend has no state,
+// Unlock releases nothing and returns nil, whatever lock is.
 //
 // With the lock id "", Unlock succeeds if the state is not locked. It then reads the state, which saves one that an
 // earlier run could not save and deletes an empty workspace. It returns an error that wraps a *statelock.Error if
 // OpenTofu does not report the holder of the lock: the locks of the backend pg end with their holders and cannot be
-// released, and any other lock was just taken or released. With a lock id, Unlock returns an error if the state is not
-// locked by this lock.
+// released, and any other lock was just taken or released. With a lock id, Unlock returns an error if the state is
+// not locked by this lock.
 //
 // In both cases it also returns an error if no pak has a usable OpenTofu, if the workspace cannot be opened, if
 // OpenTofu or reading the state fails, if the state of the local backend is incomplete, or if the Audit fails.
@@ -233,18 +234,20 @@ func checkCondition(condition Condition, allowed []Condition) error {
 }
 
 // DestroyStored destroys all resources of a binding or an instance, with the recorded inputs, and removes its state.
-// Values of ephemeral inputs are not recorded, so they are missing. Before the destroy, an interrupted creation or
-// change is applied once more, and the resources of an unfinished import are dropped from the state; see
-// Manager.Destroy. Instead of the id, the name of its workspace is accepted if that contains a hash, for example "bh-"
-// and 64 hexadecimal digits; see Lookup. The allowed conditions restrict the call; without any, every condition is
-// allowed. The work is audited, and has the time limit of the kind.
+// Values of ephemeral inputs are not recorded, and DestroyStored does not evaluate them again: their variables have
+// their defaults or are null. Before the destroy, an interrupted creation or change is applied once more, and the
+// resources of an unfinished import are dropped from the state; see Manager.Destroy. If the record has ephemeral
+// inputs, every failure of the repeated apply ends DestroyStored. Instead of the id, the name of its workspace is
+// accepted if that contains a hash, for example "bh-" and 64 hexadecimal digits; see Lookup. The allowed conditions
+// restrict the call; without any, every condition is allowed. The work is audited, and has the time limit of the
+// kind.
 //
-// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted. It is also
-// an error if the record cannot be read, if the condition is not allowed, if no pak has a usable OpenTofu, if the
-// workspace cannot be opened or its state cannot be read, or if an ephemeral variable that a provider block may read is
-// missing. Otherwise it is that of Manager.Destroy, such as an *opentofu.Error or a *LostResourcesError, or of the
-// Audit. Unless the context has ended, an error of Manager.Destroy is returned with the addresses of the resources that
-// remain in the state.
+// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted. It is
+// also an error if the record cannot be read, if the condition is not allowed, if no pak has a usable OpenTofu, if
+// the workspace cannot be opened or its state cannot be read, or if an ephemeral variable that a provider block may
+// read is missing. Otherwise it is that of Manager.Destroy, such as an *opentofu.Error or a *LostResourcesError, or
+// of the Audit. Unless the context has ended, an error of Manager.Destroy is returned with the addresses of the
+// resources that remain in the state.
 func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, allowed ...Condition) error {
 	recorded := func(_ context.Context, record *StateRecord) (map[string]any, map[string]error, error) {
 		return record.Inputs, nil, nil

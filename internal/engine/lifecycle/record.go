@@ -168,9 +168,10 @@ type Failure struct {
 	Operator string `json:"operator"`
 }
 
-// A LiveInput is an input of a record whose expression reads the running instance: its manifest, secrets, addresses or
-// outputs. It contains the name, the type to which the value is cast and the text of the expression, but not its value.
-// A Type "" means that the value is not cast. The zero value describes no input.
+// A LiveInput is an input of a record whose expression reads the running instance, directly or through another such
+// input: its manifest, secrets, addresses or outputs. It contains the name, the type to which the value is cast and
+// the text of the expression, but not its value. A Type "" means that the value is not cast. The zero value describes
+// no input.
 type LiveInput struct {
 	Name string `json:"name"`
 	// Type is the type that the value of the expression is cast to. "" means that the value is not cast.

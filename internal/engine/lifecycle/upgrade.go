@@ -38,13 +38,15 @@ func OlderPak(m *Manager, stored *Stored) *brokerpak.Pak {
 }
 
 // UpgradeTarget returns the OpenTofu version, such as "1.10.6", to which UpgradeStored would upgrade a binding or an
-// instance, or "" if there is nothing to upgrade. It reads no state, uses only the Entry of stored, and changes
-// nothing.
+// instance: the default one of the installed pak with the recorded name, of several the newest such version. It
+// returns "" without an error if there is nothing to upgrade. There is something to upgrade if an older OpenTofu
+// wrote the state, or if that default OpenTofu wrote it and the condition is Changing, which also follows a failed
+// upgrade. UpgradeTarget reads no state, uses only the Entry of stored, and changes nothing.
 //
 // It returns an error, after which the version must not be used, if the condition is Unreadable, if a pak is
-// unreadable, if no installed pak with an OpenTofu has the recorded name, if an older OpenTofu wrote the state and the
-// upgrade path of the pak does not lead from it to the default OpenTofu, or if there is something to upgrade but a
-// creation, an import or a deletion was not finished.
+// unreadable, if no installed pak with an OpenTofu has the recorded name, if an older OpenTofu wrote the state and
+// the upgrade path of the pak does not lead from it to the default OpenTofu, or if there is something to upgrade and
+// the condition is neither Complete nor Changing.
 func UpgradeTarget(m *Manager, stored *Stored) (string, error) {
 	if stored.Condition == Unreadable {
 		return "", errors.New(stored.Error)

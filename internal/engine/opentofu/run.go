@@ -258,10 +258,10 @@ const (
 	gcPercentRare = "400"
 )
 
-// SearchPath returns the PATH of a run of the installation, in which the processes of OpenTofu find programs: a list of
-// directories separated by colons. It contains the directories of the installation, then the PATH in Runner.Env if that
-// is not empty, then /usr/local/bin, /usr/bin and /bin. The PATH of this process is not used. A PATH in the environment
-// of a single run would replace the result; see Environment. SearchPath does not check that the directories exist.
+// SearchPath returns the PATH of a run of the installation, in which the processes of OpenTofu find programs: a list
+// of directories separated by colons. It contains the directories of the installation, then the PATH in Runner.Env if
+// that is not empty, then /usr/local/bin, /usr/bin and /bin. Directories that do not exist are not left out. The PATH
+// of this process is not used. A PATH in the environment of a single run would replace the result; see Environment.
 func (r Runner) SearchPath(i Installation) string {
 	path := slices.Clone(i.Path)
 	if configured := r.Env["PATH"]; configured != "" {

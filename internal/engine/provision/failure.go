@@ -66,17 +66,19 @@ func (op *operation) settleFailure(ctx context.Context, prepared *templates.Prep
 	return nil, failure
 }
 
-// stateAfterFailure returns the state of the workspace after a failed apply if this operation still owns it. failure is
-// the error of the apply.
+// stateAfterFailure returns the state of the workspace after a failed apply if this operation still owns it. failure
+// is the error of the apply.
 //
-// For a request, stateAfterFailure first takes the workspace over from the runs that may still use it, so that none of
-// them can finish the creation. The error wraps workspace.ErrTakenOver if another run has taken the workspace over or
-// deleted it before; if failure already reports that, failure is returned. The state is nil without an error only if
-// another run deletes the workspace just afterwards.
+// For a request, stateAfterFailure first takes the workspace over from the runs that may still use it, so that none
+// of them can finish the creation. The error wraps workspace.ErrTakenOver if another run has taken the workspace
+// over, deleted it or changed its state before; if failure already reports that, failure is returned. The state is
+// nil without an error only if another run deletes or empties the workspace just afterwards.
 //
-// For an errand, stateAfterFailure only reads the state. It returns nil without an error if another run owns the
-// workspace, or if the workspace no longer exists. Other errors mean that the state cannot be read or taken over, or
-// that the record of an errand cannot be decoded.
+// For an errand, stateAfterFailure takes nothing over, and reads the state like readOwnState. It returns nil without
+// an error if another run owns the workspace, or if the workspace no longer exists. The caller must not change the
+// workspace then.
+//
+// Other errors mean that the state cannot be read or taken over, or that the record of an errand cannot be decoded.
 func (op *operation) stateAfterFailure(ctx context.Context, failure error) (*statestore.State, error) {
 	if op.Errand {
 		return op.readOwnState(ctx)
@@ -85,8 +87,10 @@ func (op *operation) stateAfterFailure(ctx context.Context, failure error) (*sta
 }
 
 // undoOrRecord undoes the failed creation of a request, or stores the failure of an errand in the state. prepared is
-// the template that was applied, and failure the error of the apply. The errors are those of undoCreation, in
-// particular a *lifecycle.LostResourcesError, or of recordFailure, which mean that the record cannot be stored.
+// the template that was applied, and failure the error of the apply. For a request, the errors are those of
+// undoCreation, in particular a *lifecycle.LostResourcesError. A nil error does not mean that the creation was
+// undone, because undoCreation only logs its other errors unless the creation imported resources. For an errand, an
+// error means that the record with the failure cannot be encoded or stored.
 func (op *operation) undoOrRecord(ctx context.Context, prepared *templates.Prepared, failure error) error {
 	if op.Errand {
 		return op.recordFailure(ctx, failure)
@@ -129,11 +133,12 @@ func (op *operation) reclaimState(ctx context.Context, failure error) (*statesto
 	return op.space.State(ctx, op.installation)
 }
 
-// appliedCompletely reports whether the state contains all resources and all outputs of the prepared template although
-// the command failed, with the error failure. OpenTofu stores the mark of a complete apply before it evaluates the
-// outputs. An output may therefore have no value, or violate a precondition. appliedCompletely returns false if the
-// state has no such mark, if it lacks a declared output, or if failure is an *opentofu.Error that names a file or an
-// address of the template or reports several diagnostics. The state must not be nil.
+// appliedCompletely reports whether an apply of the prepared template created and stored everything although its
+// command failed with the error failure, for example because OpenTofu could not release the lock of the state. It
+// returns true if the state contains the mark of a complete apply and every output that the template declares, unless
+// failure is an *opentofu.Error that names a file or an address or reports several diagnostics. The mark alone is not
+// enough, because OpenTofu stores it before it evaluates the outputs, and that may fail. An output that the state
+// omits because it is null counts as missing. The state must not be nil.
 func appliedCompletely(prepared *templates.Prepared, state *statestore.State, failure error) bool {
 	var run *opentofu.Error
 	if !state.Complete || errors.As(failure, &run) && (run.File != "" || run.Address != "" || run.More > 0) {

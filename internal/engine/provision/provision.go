@@ -25,9 +25,10 @@ import (
 )
 
 // A Provisioner applies the provision templates of service instances with OpenTofu. It contains the Manager of the
-// workspaces, which must not be nil, and the settings that determine whether an existing instance gets a newer template
-// or OpenTofu and whether an errand applies. It has no state between calls. With the zero values of the settings,
-// instances keep their templates and broker requests apply them.
+// workspaces, which must not be nil, and settings: whether an existing instance gets a newer template or OpenTofu,
+// and whether the caller is a BOSH errand, which has a time limit of its own and does not undo a failed creation. It
+// has no state between calls. With the zero values of the settings, existing instances keep the template of their
+// last complete apply, and the caller is a broker request.
 type Provisioner struct {
 	*lifecycle.Manager
 	// UseInstalledTemplate lets Apply use the template of the installed pak for an existing instance
@@ -97,9 +98,10 @@ var ErrStateMissing = errors.New("the state backend has no state of the instance
 	"restore it from a backup of the backend; without one, delete the service instance, " +
 	"remove by hand the resources that OpenTofu created for it, and create it again")
 
-// An operation is the work of Apply or Plan on one request. It contains the request, the OpenTofu of its pak, the open
-// workspace, and the record that the next apply will store, which the steps of the operation complete. It holds the
-// lease of the workspace until its space is closed. Only open returns one; the zero value cannot be used.
+// An operation is the work of Apply or Plan on one request. It contains the request, the OpenTofu of its pak, the
+// open workspace in its field space, and the record that the next apply will store, which the steps of the operation
+// complete. It holds the lease of the workspace until the workspace is closed. Only open returns one; the zero value
+// cannot be used.
 type operation struct {
 	*Provisioner
 	// Request is the request. resolveWithImported may replace its Inputs and Generated.

@@ -124,12 +124,14 @@ func (d *Directory) Unlock(ctx context.Context, i opentofu.Installation, id stri
 	return err
 }
 
-// ReleaseLeftLock releases the lock of a run, under this lease or an earlier one of the workspace, that died before it
-// stored anything, so that its workspace does not exist. No later run would encounter that lock. ReleaseLeftLock does
-// nothing if the directory is temporary, if no such run may have left a lock (see lease.Lease.MayHaveLeftLock), or if
-// the lock is free or not stale, that is, not of a run that is considered dead. To inspect the lock, it runs OpenTofu,
-// which may create the missing workspace. The error is an *opentofu.Error if OpenTofu failed, and any other error if
-// OpenTofu cannot be prepared or started.
+// ReleaseLeftLock releases the lock of the state if it is stale, which means that the run that took it is considered
+// dead, and if a run under this lease or an earlier one of the workspace may have left a lock; see
+// lease.Lease.MayHaveLeftLock. Otherwise, and always in a temporary directory, it releases nothing and returns nil.
+// It is meant for a workspace that does not exist because the run died before it stored a state.
+//
+// If such a run may have left a lock, ReleaseLeftLock inspects the lock with OpenTofu, which may create the missing
+// workspace. The error is an *opentofu.Error if OpenTofu failed, and any other error if OpenTofu cannot be prepared
+// or started, or the lease cannot be written.
 func (d *Directory) ReleaseLeftLock(ctx context.Context, i opentofu.Installation) error {
 	if !d.recordsRuns || !d.lease.MayHaveLeftLock() {
 		return nil

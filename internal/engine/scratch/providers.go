@@ -25,12 +25,14 @@ func (g *startedProviders) runFor(p *templates.Prepared, wd WorkingDir) bool {
 	return g != nil && g.dir == wd && g.prepared.Equal(p)
 }
 
-// StartProviders starts the providers of the prepared template p that several runs can share, before the run that will
-// use them, in the working directory Apply. It does nothing if they already run there, and if the scratch directory
-// contains a state that could not be saved. Otherwise it creates or replaces that directory, stops all providers that
-// were started before, and waits until these have ended. It does not wait until the new ones are ready. It returns no
-// error: a failure is written to the debug log, and OpenTofu starts a provider that could not be started here, or was
-// not ready within 5 seconds and before ctx ended.
+// StartProviders starts the providers of the prepared template p that several runs can share, before the run that
+// will use them, in the working directory Apply. It does nothing if they already run there, and if the scratch
+// directory contains a state that could not be saved. Otherwise it creates or replaces that working directory, stops
+// all providers that were started before, and waits until these have ended.
+//
+// StartProviders does not wait until the new providers are ready; the run that uses them does. OpenTofu itself starts
+// a provider that could not be started here, or was not ready within 5 seconds and before ctx ended. The end of ctx
+// does not stop a provider that is ready. A failure is written to the debug log and not returned.
 func (d *Directory) StartProviders(ctx context.Context, p *templates.Prepared) {
 	// The providers would run in the directory that contains the state that was not saved.
 	if d.root.UnsavedState(d.workspace) != "" {

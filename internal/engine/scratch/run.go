@@ -57,16 +57,17 @@ func (d *Directory) RunInTerminal(
 // RunBase runs an OpenTofu command in the working directory wd, with the OpenTofu i and without providers, on the
 // prepared directory that declares only the guard, the resource that reserves a workspace. The first of args is the
 // subcommand. Non-nil vars are the values of the guard's variables, templates.RecordVariable and
-// templates.NonceVariable; with nil vars they have none, because each call replaces the working directory. RunBase
-// returns the standard output of the command. It builds the prepared directory if it is missing or damaged, and waits
-// for other builds until ctx ends.
+// templates.NonceVariable; with nil vars they have none. Each call replaces the working directory, which must not
+// contain a state that could not be saved, because that state would be lost. RunBase builds the prepared directory if
+// it is missing or damaged, and waits for other builds until ctx ends. It returns the standard output of the command,
+// which must not be used with an error.
 //
-// The error is an *opentofu.Error if OpenTofu fails, in the command or in building the prepared directory, also because
-// ctx ended. It is a *statelock.Error if another run holds the lock of the state for too long or until ctx ends. In
-// unlockDir a run does not wait for the lock, and the lock of another run is an *opentofu.Error. It is another error if
-// the OpenTofu does not support the backend or the encryption, if it is missing or cannot be executed, if the prepared
-// directory cannot be built, if a file or the lease cannot be written, or if ctx ends while another build is running or
-// before OpenTofu is started.
+// The error is an *opentofu.Error if OpenTofu fails, in the command or in building the prepared directory, also
+// because ctx ended. It is a *statelock.Error if another run holds the lock of the state for too long or until ctx
+// ends. In unlockDir a run does not wait for the lock, and the lock of another run is an *opentofu.Error. It is
+// another error if the OpenTofu does not support the backend or the encryption, if it is missing or cannot be
+// executed, if the prepared directory cannot be built, if a file or the lease cannot be written, or if ctx ends while
+// another build is running or before OpenTofu is started.
 func (d *Directory) RunBase(
 	ctx context.Context, i opentofu.Installation, wd WorkingDir, vars map[string]any, args ...string,
 ) ([]byte, error) {

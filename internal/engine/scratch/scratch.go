@@ -98,14 +98,14 @@ type Directory struct {
 }
 
 // Open takes the lease of a workspace, the exclusive right to work on it on this machine, and opens its scratch
-// directory, which it creates if it is missing. It waits for a run that is under way until the context ends; a run that
-// hangs is ended, see Options.StaleLock. If no run is under way, Open succeeds even if the context has ended. Files
-// that an earlier run left in the directory are removed, except a state that OpenTofu could not save. The name of the
-// workspace must be a plain file name. The caller must call Close.
+// directory, which it creates if it is missing. It waits for a run that is under way until the context ends; a run
+// that hangs is ended, see Options.StaleLock. If no run is under way, Open succeeds even if the context has ended.
+// Files that an earlier run left in the directory are removed, except a state that OpenTofu could not save. The name
+// of the workspace must be a plain file name, which Open does not check. The caller must call Close.
 //
 // With an error the result is nil and no lease is held. If the context ends first, the error names the holder of the
-// lease, as far as that is known, and wraps the context's error. It is a plain error if the lease cannot be written, or
-// if a file in the directory cannot be removed or created.
+// lease, as far as that is known, and wraps the context's error. It is a plain error if the lease cannot be locked or
+// written, or if a file in the directory cannot be removed or created.
 func (r *Root) Open(ctx context.Context, workspace string) (*Directory, error) {
 	d, err := r.open(ctx, workspace, workspace)
 	if err != nil {

@@ -15,13 +15,15 @@ import (
 )
 
 // A WorkingDir is the name of a working directory, a subdirectory of a scratch directory in which OpenTofu runs. Only
-// the constants of this package are used; the value "" is not a working directory. Apply and Destroy are for runs that
-// create, change or destroy the resources of a template, and Reserve is for those that create only the guard. Inspect
-// is for commands that read or edit the state, and CreateMissing for those that also create a missing workspace.
-// Commands in Unselected do not select a workspace, and unlockDir is for commands on the lock of the state.
+// the constants of this package are used; the value "" is not a working directory. Apply and Destroy are for runs
+// that create, change or destroy the resources of a template, and Reserve is for those that create only the guard.
+// Inspect is for commands that read or edit the state, and CreateMissing for those that also create a missing
+// workspace. Commands in Unselected do not select a workspace, and unlockDir is for commands on the lock of the
+// state.
 //
-// Most commands replace their working directory. Runs that create or destroy resources have directories of their own,
-// because OpenTofu may leave a state in them that it could not save.
+// A command replaces its working directory, except in Apply and Destroy while the providers of the same prepared
+// directory run there. Runs that create or destroy resources have directories of their own, because OpenTofu may
+// leave a state in them that it could not save.
 type WorkingDir string
 
 // The working directories. Providers are used in Apply and Destroy only.

@@ -24,7 +24,8 @@ const digestFile = "digest.json"
 const maxHashed = 1 << 20
 
 // digest identifies the content of a prepared directory: the names of its files and a checksum of their names, types,
-// sizes and contents. The zero digest lists no files.
+// sizes and contents. Instead of its content, a file larger than maxHashed, 1 MiB, counts only with its size, and a
+// symbolic link with its target path. The zero digest lists no files.
 type digest struct {
 	// Names are the paths of the files and symbolic links, relative to the directory.
 	Names []string `json:"names"`

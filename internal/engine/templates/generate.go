@@ -28,7 +28,8 @@ const (
 )
 
 // An object is a JSON object of OpenTofu's JSON configuration syntax, such as the content of a generated file. In the
-// results of templateFiles and variants, an object maps the names of files to their contents.
+// results of templateFiles and variants, an object maps the names of files to their contents instead. Such a content
+// is a string, the text of a file of the template, or an object, the content of a generated file.
 type object = map[string]any
 
 // overridePrefix is the first character in the names of generated override files. OpenTofu merges override files in the

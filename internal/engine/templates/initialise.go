@@ -80,7 +80,7 @@ func (c *Cache) initialise(ctx context.Context, i opentofu.Installation, dir str
 
 // checkSessions returns an error if connections to the database of the backend do not keep their sessions, as behind
 // some connection poolers, because the locks depend on them. It returns nil if that cannot be determined, for example
-// because the database is down, for a backend that is not a database, and without Options.Store.
+// because the database is down or ctx ends, for a backend that is not a database, and without Options.Store.
 func (c *Cache) checkSessions(ctx context.Context) error {
 	database, ok := c.options.Store.(interface{ CheckSessions(context.Context) error })
 	if !ok {

@@ -23,8 +23,8 @@ import (
 const layout = 7
 
 // Template is the OpenTofu configuration of an action, provision or bind: the texts of its files, and the names of
-// variables that they may use without declaring them. The zero Template is empty; its prepared directory declares only
-// the guard.
+// variables that they may use without declaring them. The zero Template is empty; its prepared directory contains
+// only the configuration that the adapter adds to every template, such as the guard.
 type Template struct {
 	// Files contains the text of each file in native syntax, by file name, such as "main.tf".
 	Files map[string]string
@@ -33,9 +33,10 @@ type Template struct {
 	Inputs []string
 }
 
-// templateInfo is the result of inspecting a template: its variables, resources and outputs, and the providers that
-// several runs can share. A prepared directory contains it in the file template.json, so that the template does not
-// have to be parsed again.
+// templateInfo is the result of inspecting a template: its variables, resources and outputs, and the providers of
+// which a single process can serve several runs. The variables include those that the template uses without declaring
+// them. A prepared directory contains the templateInfo in the file template.json, so that the template does not have
+// to be parsed again.
 type templateInfo struct {
 	*hclfile.Module
 	// Shared are the providers that are started once for several runs.

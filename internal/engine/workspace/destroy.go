@@ -75,15 +75,20 @@ func unconfirmed(err error, owner bool) error {
 }
 
 // destroy runs "tofu destroy" with the prepared directory p of the template, the values vars of its variables, and
-// additional options such as "-exclude=terraform_data._binding". Variables that the template does not declare are
-// ignored. If the command fails because OpenTofu cannot evaluate the template or read a data source
-// (opentofu.Error.InEvaluation), before it begins to change a resource and before the context ends, destroy logs a
-// warning and repeats the command with the option -refresh=false. It uses the destroy variant, which contains the
-// resource blocks, because the destroy-time provisioners in them may be what deletes an account. Each command saves
-// unsaved states, copies a local state and forgets the state that was read last; see change.
+// additional options such as "-exclude=terraform_data._binding". The command needs the resource blocks of the
+// template, because their destroy-time provisioners may be what deletes an account. Variables that the template does
+// not declare are ignored. If the workspace does not exist, OpenTofu may create an empty one. If the command fails
+// because OpenTofu cannot evaluate the template or read a data source (opentofu.Error.InEvaluation), before it begins
+// to change a resource and before the context ends, destroy logs a warning and repeats the command with the option
+// -refresh=false.
+//
+// Before each command, a state that an earlier run could not save is saved, a local state is copied, and the state
+// that was read last is forgotten. If a command fails and could not save the new state, destroy tries once to save
+// it.
 //
 // The error is that of the last command: an *opentofu.Error if the command failed, a *statelock.Error if another run
-// holds the lock of the state for too long, and any other error if the command cannot be prepared or started.
+// holds the lock of the state for too long, and any other error if a state cannot be saved or copied, or if the
+// command cannot be prepared or started.
 func (w *Workspace) destroy(ctx context.Context, p *templates.Prepared, vars map[string]any, options []string) error {
 	args := append([]string{"destroy", "-json", "-input=false", "-auto-approve"}, options...)
 	err := w.change(ctx, p, "destroying", scratch.Destroy, p.DeclaredVariables(vars), args...)

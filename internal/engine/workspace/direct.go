@@ -26,9 +26,11 @@ type direct struct {
 	prefetched map[string][]byte
 }
 
-// A snapshot is the state of a workspace at the time at which it was read: the text, the decoded state, and for a read
-// without OpenTofu the stored bytes. A snapshot without a decoded state means that the workspace is missing or empty.
-// The zero snapshot is also used where no state has been read.
+// A snapshot is the state of a workspace at the time at which it was read: the text, the decoded state, and for a
+// read without OpenTofu the stored bytes. A snapshot without a decoded state means that the workspace is missing or
+// empty. The zero snapshot means that no state has been read, or that it may have changed since; readExisting also
+// returns it for a workspace that was missing, or empty and deleted. The snapshot that read returns for a missing
+// workspace is never zero: the field direct or absent is set, or the field text if the read created the workspace.
 type snapshot struct {
 	// text is the state in clear text. OpenTofu formats it anew, and replaces the OpenTofu version in it by its own.
 	text  []byte
@@ -152,13 +154,14 @@ func (d *direct) reserveDirectly(
 }
 
 // keepCopy makes a durable copy of the state of the local backend, in place of the previous copy, and removes a mark
-// that the workspace is empty. The error wraps statestore.ErrIncomplete if the state is not complete. It is any other
-// error if a file cannot be read, written or removed, or if the context has ended. For a workspace that does not exist
-// and for other backends, keepCopy does nothing.
+// that the workspace is empty. For other backends and for a missing workspace, keepCopy does nothing. A workspace
+// that has the mark, but neither a complete state nor a copy, counts as missing. The error wraps
+// statestore.ErrIncomplete if the workspace is not missing and has no complete state. It is another error if a file
+// cannot be read, written or removed, or if the context has ended.
 //
-// Operations call it before every run that may write the state, because OpenTofu truncates the file even if it makes no
-// changes, and after an operation that completed. OpenTofu's own backup does not suffice: OpenTofu writes it only if
-// something changes, and does not sync it to the disk.
+// Operations call it before every run that may write the state, because OpenTofu truncates the file even if it makes
+// no changes, and after an operation that completed. OpenTofu's own backup does not suffice: OpenTofu writes it only
+// if something changes, and does not sync it to the disk.
 func (d *direct) keepCopy(ctx context.Context) error {
 	if d.engine.files == nil {
 		return nil
@@ -169,11 +172,12 @@ func (d *direct) keepCopy(ctx context.Context) error {
 	return nil
 }
 
-// keepCopyOrMarkEmpty makes a durable copy of the state of the local backend, from which repair can restore it. If the
-// workspace does not exist, it creates the workspace with a mark that it is empty, so that repair can distinguish it
-// from a workspace that lost its state. For backends other than local it does nothing. The error wraps
-// statestore.ErrIncomplete if the state exists and is not complete. It is any other error if the state cannot be read,
-// if the copy or the mark cannot be written, or if the context has ended.
+// keepCopyOrMarkEmpty makes a durable copy of the state of the local backend, from which repair can restore it. If
+// the workspace does not exist, it creates the workspace with a mark that it is empty, so that repair can distinguish
+// it from a workspace that lost its state. A workspace that has the mark already, but neither a complete state nor a
+// copy, counts as missing and stays as it is. For backends other than local, keepCopyOrMarkEmpty does nothing. The
+// error wraps statestore.ErrIncomplete if the workspace is not missing and has no complete state. It is another error
+// if the state cannot be read, if the copy or the mark cannot be written, or if the context has ended.
 func (d *direct) keepCopyOrMarkEmpty(ctx context.Context) error {
 	absent, err := d.absentLocally(ctx)
 	switch {
@@ -228,10 +232,11 @@ func (d *direct) repair(ctx context.Context) error {
 	return err
 }
 
-// absentLocally reports whether the backend is the local one and has no state for the workspace. Reading such a
-// workspace with OpenTofu would create it. The result is false for other backends and with an error. The error is
-// statestore.ErrIncomplete if the workspace exists and its state is not complete, and any other error if the file
-// cannot be read or the context has ended.
+// absentLocally reports whether the backend is the local one and the workspace is missing. A workspace that has the
+// mark of keepCopyOrMarkEmpty, but neither a complete state nor a copy, counts as missing. Reading a workspace that
+// does not exist with OpenTofu would create it. The result is false for other backends and with an error. The error
+// wraps statestore.ErrIncomplete if the workspace is not missing and has no complete state. It is another error if
+// the file cannot be read or the context has ended.
 func (d *direct) absentLocally(ctx context.Context) (bool, error) {
 	if d.engine.files == nil {
 		return false, nil

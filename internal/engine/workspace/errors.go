@@ -34,10 +34,10 @@ func (e *workspaceError) Error() string {
 // Unwrap returns the error of the operation, the one that wrapError wrapped, so that errors.Is and errors.As find it.
 func (e *workspaceError) Unwrap() error { return e.err }
 
-// maskSecrets registers the secrets in a state, so that they are masked in later errors: the parts of outputs that
-// redact.Secrets.AddValues recognises, for example because their name or key denotes a secret or they look generated,
-// and the attributes that the state marks as sensitive, such as a generated password, except those of the guard.
-// Whether the template marks an output as sensitive does not matter. The state may be nil.
+// maskSecrets registers the secrets in a state, so that they are masked in errors and log entries from now on: the
+// parts of outputs that redact.Secrets.AddValues recognises, for example because their name or key denotes a secret
+// or they look generated, and the attributes that the state marks as sensitive, such as a generated password, except
+// those of the guard. Whether the template marks an output as sensitive does not matter. The state may be nil.
 func (d *direct) maskSecrets(state *statestore.State) {
 	if state == nil {
 		return

@@ -44,8 +44,9 @@ func newerStateError(writtenBy string, i opentofu.Installation) error {
 }
 
 // requireReserved returns nil if this run has created or read the guard, and the OpenTofu i is not older than the one
-// that wrote the state. It returns a plain error if the workspace is not reserved or its guard has not been read, and
-// an error that wraps ErrNewerState if the OpenTofu is older. It reads no state.
+// that wrote the guard. A version that is not valid counts as not older. It returns a plain error if the workspace is
+// not reserved or its guard has not been read, and an error that wraps ErrNewerState if the OpenTofu is older. It
+// reads no state.
 func (g *guard) requireReserved(i opentofu.Installation) error {
 	if g.nonce == "" {
 		return errors.New("it is not reserved")

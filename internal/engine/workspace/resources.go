@@ -16,14 +16,16 @@ import (
 // Import runs "tofu import" to add an existing resource to the state as the resource with this address, such as
 // "aws_s3_bucket.b", which the template p must declare. The id is the import ID that the provider defines for the
 // resource. vars are the values of the template's variables, as for Apply. The workspace must be reserved, and this
-// Workspace must know its guard from Reserve or State. A state that an earlier run could not save is saved first, and a
-// state that the import itself could not save is saved afterwards, if possible; see HasUnsavedState.
+// Workspace must know its guard from Reserve or State. Import does not check whether another run has taken over or
+// deleted the workspace since then. A state that an earlier run could not save is saved first.
 //
 // The error is an *opentofu.Error, and the state stays as it is, if the resource cannot be read, if the template does
-// not declare the address, or if the address is in the state already. It is ErrNewerState if the OpenTofu is older than
-// the state, and a *statelock.Error if another run holds the lock of the state for too long. It is any other error if
-// the guard is not known, if the OpenTofu does not support the backend or the encryption or cannot be started, or if an
-// earlier state cannot be saved or a local state not copied.
+// not declare the address, or if the address is in the state already. It is also an *opentofu.Error if OpenTofu
+// imported the resource and could not save the state. Import then tries once to save the state, and returns the error
+// even if that succeeds; see HasUnsavedState. The error is ErrNewerState if the OpenTofu is older than the state, and
+// a *statelock.Error if another run holds the lock of the state for too long. It is any other error if the guard is
+// not known, if the OpenTofu does not support the backend or the encryption or cannot be started, or if an earlier
+// state cannot be saved or a local state not copied.
 func (w *Workspace) Import(ctx context.Context, p *templates.Prepared, vars map[string]any, address, id string) error {
 	if err := w.guard.requireReserved(p.Installation()); err != nil {
 		return w.wrapError("importing into", err)

@@ -36,9 +36,10 @@ func (e *Engine) states(workspace string, directory *scratch.Directory) *states 
 	}}
 }
 
-// setLastRead remembers stored, the result of a read, for operations that use it instead of reading the state again,
-// and the addresses of the instances in it. A zero snapshot means that the state must be read again and that no
-// instances are known. The secrets in the state are masked from now on in errors and log entries.
+// setLastRead remembers stored, the state that was read or written last, for operations that use it instead of
+// reading the state again, and the addresses of the instances in it. If stored has a decoded state but no text,
+// operations that need the text read the state again. A zero snapshot means that the state must be read again and
+// that no instances are known. The secrets in the state are masked from now on in errors and log entries.
 func (s *states) setLastRead(stored snapshot) {
 	s.lastRead, s.tracked = stored, nil
 	if stored.state != nil {
@@ -99,15 +100,17 @@ func (s *states) readExisting(ctx context.Context, i opentofu.Installation) (sna
 	return snapshot{}, err
 }
 
-// replaceState stores text, a state in clear text, instead of before, the snapshot that was read, under the lock of the
-// state. It increases the serial number in text by one. before must have a state; storeState can create one. If
-// OpenTofu has to store the state, a local state is copied first, and the state that was read last is forgotten;
-// otherwise the caller must set lastRead.
+// replaceState stores text, a state in clear text, instead of before, the snapshot that was read, under the lock of
+// the state. It increases the serial number in text by one. before must have a state; storeState can create one. A
+// local state is copied first. Afterwards lastRead may be zero or still contain the replaced state, so the caller
+// must set it.
 //
-// The error is statestore.ErrChanged, or an *opentofu.Error if OpenTofu noticed it, if the state has been changed since
-// it was read. It is a *statelock.Error if another run holds the lock for too long, and a plain error if text has no
-// serial number. The state is unchanged in these cases. After any other error, such as an *opentofu.Error with another
-// cause or an error of the backend or of writing a file, the new state may be stored.
+// If the state has been changed since it was read, the error is statestore.ErrChanged or, if OpenTofu noticed it, an
+// *opentofu.Error. An *opentofu.Error may have another cause, though; compareAndSwap reads the state again to
+// determine the cause. The error is a *statelock.Error if another run holds the lock for too long, and a plain error
+// if text has no serial number. It is any other error if text cannot be encrypted, a file cannot be read or written,
+// the backend fails, or OpenTofu cannot be started. After an error the new state may be stored, except after
+// statestore.ErrChanged and a *statelock.Error, and if text has no serial number.
 func (s *states) replaceState(ctx context.Context, i opentofu.Installation, before snapshot, text []byte) error {
 	next, err := statestore.NextSerial(text)
 	if err != nil {
@@ -118,15 +121,16 @@ func (s *states) replaceState(ctx context.Context, i opentofu.Installation, befo
 
 // storeState stores text, a state in clear text, instead of the state before, under the lock of the state and without
 // changing the serial number: without OpenTofu if before was read without it and the backend supports that, otherwise
-// with "tofu state push" in the working directory wd. If before has no state, wd must be scratch.CreateMissing, because
-// OpenTofu keeps the lineage of text only there. OpenTofu rejects a text that does not follow the stored state. Before
-// OpenTofu runs, a local state is copied, and the state that was read last is forgotten; without OpenTofu the caller
-// must set lastRead.
+// with "tofu state push" in the working directory wd. If before has no state, wd must be scratch.CreateMissing,
+// because OpenTofu keeps the lineage of text only there. OpenTofu rejects a text that does not follow the stored
+// state. The state of an existing local workspace is copied first. Afterwards lastRead may be zero or still contain
+// the replaced state, so the caller must set it.
 //
-// The error is statestore.ErrChanged, or an *opentofu.Error if OpenTofu noticed it, if the state has been changed since
-// it was read. It is a *statelock.Error if another run holds the lock for too long, and any other error if text cannot
-// be encrypted, a file cannot be read or written, or OpenTofu cannot be started. After an error the new state may be
-// stored, except in the first two cases.
+// If the state has been changed since it was read, the error is statestore.ErrChanged or, if OpenTofu noticed it, an
+// *opentofu.Error. It is also an *opentofu.Error if OpenTofu rejects text for another reason or fails. It is a
+// *statelock.Error if another run holds the lock for too long, and any other error if text cannot be encrypted, a
+// file cannot be read or written, the backend fails, or OpenTofu cannot be started. After an error the new state may
+// be stored, except after statestore.ErrChanged and a *statelock.Error.
 func (s *states) storeState(
 	ctx context.Context, i opentofu.Installation, before snapshot, wd scratch.WorkingDir, text []byte,
 ) error {
@@ -273,14 +277,14 @@ func (s *states) deleteWithOpenTofu(ctx context.Context, i opentofu.Installation
 }
 
 // deleteEmpty runs "tofu workspace delete" to delete an empty workspace. It succeeds if another run has deleted it
-// first. The error is a *statelock.Error if another run holds the lock for too long, an *opentofu.Error if the
-// workspace is not empty or OpenTofu failed for another reason, and a plain error if OpenTofu cannot be prepared or
-// started.
+// first. It does not change lastRead. The error is a *statelock.Error if another run holds the lock for too long, an
+// *opentofu.Error if the workspace is not empty or OpenTofu failed for another reason, and a plain error if OpenTofu
+// cannot be prepared or started. If OpenTofu failed, the workspace may have been deleted nevertheless.
 //
-// OpenTofu checks under the lock of the state that the workspace is empty, but releases the lock just before it deletes
-// the workspace. A run that reserves the workspace in that moment loses its guard. Its apply creates the guard again,
-// with the same nonce and record, so this is harmless unless the apply also ends between these two requests to the
-// backend.
+// OpenTofu checks under the lock of the state that the workspace is empty, but releases the lock just before it
+// deletes the workspace. A run that reserves the workspace in that moment loses its guard. Its apply creates the
+// guard again, with the same nonce and record, so this is harmless unless the apply also ends between these two
+// requests to the backend.
 func (s *states) deleteEmpty(ctx context.Context, i opentofu.Installation) error {
 	_, err := s.scratch.RunBase(ctx, i, scratch.Unselected, nil, "workspace", "delete", "-no-color", s.name)
 	var failure *opentofu.Error
@@ -293,11 +297,13 @@ func (s *states) deleteEmpty(ctx context.Context, i opentofu.Installation) error
 }
 
 // push runs "tofu state push" in the working directory wd to store text, a state in clear text, and forgets the state
-// that was read last. options are further options of that command, such as "-force=true". If the workspace has no
-// state, wd must be scratch.CreateMissing, because OpenTofu keeps the lineage of text only there. OpenTofu reads the
-// state from a private file, which is removed afterwards. The error is an *opentofu.Error if OpenTofu rejects the state
-// or fails, a *statelock.Error if another run holds the lock for too long, and any other error if the file cannot be
-// written or removed or OpenTofu cannot be started.
+// that was read last. It does not copy a local state first; see keepCopy. options are further options of that
+// command, such as "-force=true". If the workspace has no state, wd must be scratch.CreateMissing, because OpenTofu
+// keeps the lineage of text only there. OpenTofu reads text from a private file, which is removed afterwards.
+//
+// The error is an *opentofu.Error if OpenTofu rejects text or fails, a *statelock.Error if another run holds the lock
+// for too long, and any other error if the file cannot be written or removed or OpenTofu cannot be started. After an
+// error text may be stored, unless OpenTofu rejected it or another run held the lock.
 func (s *states) push(
 	ctx context.Context, i opentofu.Installation, wd scratch.WorkingDir, text []byte, options ...string,
 ) error {

@@ -33,16 +33,17 @@ type Workspace struct {
 	started bool
 }
 
-// Open takes the lease of a workspace and creates its scratch directory, in which OpenTofu runs. Until Close, no other
-// process on this machine that uses the same CacheDir works on the workspace. Open waits until the context ends for a
-// run that is under way, even if the adapter that started it is dead; a run of a dead adapter that hangs is ended, see
-// Options.StaleLock. Files of an earlier run in the scratch directory are removed, except a state that could not be
-// saved. Neither the backend nor a state is read, so the workspace need not exist.
+// Open takes the lease of a workspace and creates its scratch directory, in which OpenTofu runs. Until Close, no
+// other process on this machine that uses the same CacheDir works on the workspace. Open waits until the context ends
+// for a run that is under way, even if the adapter that started it is dead; a run of a dead adapter that hangs is
+// ended, see Options.StaleLock. Files of an earlier run in the scratch directory are removed, except a state that
+// could not be saved. Neither the backend nor a state is read, so the workspace need not exist.
 //
 // With an error the result is nil. Open returns an error if the name is not valid or is "default"; a valid name
-// consists of 1 to 200 letters, digits, hyphens and underscores. It also returns an error if the context ends, or if
-// the lease cannot be taken or the scratch directory cannot be created. If the context ends, the error wraps the
-// context's and names the holder of the lease, as far as that is known.
+// consists of 1 to 200 letters, digits, hyphens and underscores. It also returns an error if the lease cannot be
+// taken or the scratch directory cannot be created, or if the context ends while Open waits. In the last case the
+// error wraps the context's and names the holder of the lease, as far as that is known. If no run is under way, a
+// context that has ended does not cause an error.
 func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error) {
 	if !isWorkspaceName(workspace) || workspace == "default" {
 		return nil, fmt.Errorf("opening workspace %q: the name must consist of letters, digits, - and _", workspace)

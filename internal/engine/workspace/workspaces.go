@@ -162,12 +162,14 @@ func (e *Engine) peek(
 // wait for the lock of the state takes at most half of that time; see statelock.Waiter.Retry.
 const peekTimeout = 4 * time.Second
 
-// withScratch calls work with an object that reads the state of a workspace by running OpenTofu in a new temporary
-// scratch directory. The lease of the workspace is not taken, so work must change nothing except delete an empty
-// workspace, and waits for another run only if that holds the lock of the state when OpenTofu creates or deletes an
-// empty workspace, or prepares the directory in which OpenTofu runs. The workspace is "" if work does not select one.
-// withScratch removes the directory afterwards. It returns the error of work, joined with an error if the directory
-// cannot be removed, and another error, without calling work, if the directory cannot be created.
+// withScratch calls work with an object that reads the state of a workspace only by running OpenTofu, in a new
+// temporary scratch directory. The workspace is "" if work does not select one. withScratch does not take the lease
+// of the workspace, so work must change nothing except delete an empty workspace. A run of OpenTofu in work may have
+// to wait for another run in two cases: OpenTofu creates or deletes an empty workspace while the other run holds the
+// lock of its state, or the other run is building the prepared directory that OpenTofu needs.
+//
+// withScratch removes the scratch directory afterwards. It returns the error of work, joined with an error if the
+// directory cannot be removed, and another error, without calling work, if the directory cannot be created.
 func (e *Engine) withScratch(ctx context.Context, workspace string, work func(*states) error) (err error) {
 	directory, err := e.scratch.OpenTemporary(ctx, workspace)
 	if err != nil {

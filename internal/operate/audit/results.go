@@ -20,8 +20,8 @@ import (
 const longestLine = 64 << 10
 
 // A Result is a pair of the name of a command, such as "create-binding", and a result with which changes by that
-// command ended, such as "done" or "failed"; see Results. It is used as the key of counts and times. Command is
-// "unknown" if a damaged line of the audit log does not contain it.
+// command ended, such as "done" or "failed"; see Results. It is used as the key of counts and times. A line of the
+// audit log that is cut off has the result "interrupted", and the command "unknown" if the line does not contain it.
 type Result struct{ Command, Result string }
 
 // LastResults reads the audit logs at paths, usually the oldest first, and returns the latest time of an end event for
@@ -68,9 +68,13 @@ func LastFailures(ctx context.Context, limit int, paths ...string) ([]End, error
 }
 
 // An End is an end event of the audit log: the time at which a change of a binding or a service instance ended, the
-// command, the result such as "done", and the names and ids of the event, which are "" if the event does not have them.
-// For a line that is cut off, Result is "interrupted", Command is "unknown" and Time that of an earlier line unless the
-// line contains them, and the other fields after the cut are empty. The zero value is not an event.
+// command, the result such as "done", and the names and ids of the event, which are "" if the event does not have
+// them.
+//
+// An End can also describe a line that is cut off, even if that is a begin event. Its Result is always "interrupted".
+// If the line does not contain the command, Command is "unknown". If it does not contain the time, Time is that of
+// the last complete line with a time before it, also in an earlier log; without such a line, the one that is cut off
+// is ignored. All other fields that the line does not contain are "". The zero value is not an event.
 type End struct {
 	Time    time.Time `json:"time"`
 	Command string    `json:"command"`

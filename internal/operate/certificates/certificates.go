@@ -55,9 +55,10 @@ func New(options Options) *Survey {
 
 // An Instance is a service instance with its certificates and those of its bindings, and an element of the JSON of
 // `certificates`. Survey.Instances returns it complete; before that call, Groups and the fields that depend on them,
-// such as OtherAuthority of a binding, are not set. A list of certificates is empty if there are none of its kind;
-// Bindings also contains bindings without certificates. Service and Plan are "" if they are not known. Error is the
-// reason why certificates of the instance itself are unknown, or "" if all are known.
+// such as OtherAuthority of a binding, are not set. A list of certificates is nil, and left out of the JSON, if there
+// are none of its kind; Bindings also contains bindings without certificates. Service and Plan are "" if they are not
+// known. Error is the reason why certificates of the instance itself could not be read or asked for, or "" if there
+// is none.
 type Instance struct {
 	ID         string `json:"instance"`
 	Deployment string `json:"deployment,omitempty"`
@@ -92,9 +93,9 @@ type Reported struct {
 }
 
 // A Binding is a binding of a service instance with the certificates in its credentials, and with the results of two
-// comparisons: OtherAuthority is set if the binding lacks an authority of the newest binding, and Trusted is the result
-// of the comparison with a Reference, or nil without one. A Binding with an Error may have certificates that the survey
-// could not read.
+// comparisons. OtherAuthority is set if the binding lacks an authority of the newest binding. Trusted is the result
+// of the comparison with a Reference; it is nil without such a comparison, and if the binding contains no certificate
+// of an authority. A Binding with an Error may have certificates that the survey could not read.
 type Binding struct {
 	ID           string        `json:"binding"`
 	CreatedAt    string        `json:"created_at,omitempty"`
@@ -111,8 +112,9 @@ type Binding struct {
 }
 
 // A Group is a set of bindings of one service instance whose certificates have the same authorities: they contain the
-// certificates of the same authorities, and the same authorities signed their other certificates. Newest marks the
-// group that contains the newest binding. Bindings are only named by their ids.
+// certificates of the same authorities, and the same authorities signed their other certificates. Bindings without
+// certificates are in no group, so Newest marks the group of the newest binding that has certificates. Bindings are
+// only named by their ids.
 type Group struct {
 	// Trusted are the fingerprints of the authorities whose certificates the bindings contain, sorted.
 	Trusted []string `json:"trusted,omitempty"`

@@ -16,9 +16,10 @@ import (
 )
 
 // A Certificate is a certificate in the credentials of a binding, in the outputs of an instance or in the chain of a
-// server, with the key under which it is stored, its authority, and whether it is due or superseded. A superseded
-// certificate is that of an authority that the newest binding no longer contains; it is not due. The Content is shared
-// with equal certificates of the same survey, and must not be nil.
+// server, with the key under which it is stored, its authority, and whether it is due or superseded. Only an
+// authority's own certificate in a binding can be superseded: the newest binding no longer contains it, although the
+// binding has all authorities of the newest one. It is not due then. The Content is shared with equal certificates of
+// the same survey, and must not be nil.
 type Certificate struct {
 	// Key is the path of the text that contains the certificate, such as "ca_cert" or "tls/ca". It is "" for a
 	// certificate that a server presented.

@@ -37,11 +37,11 @@ const (
 func Actions() []string { return []string{actionProvision, actionUpdate, actionBind, actionUnbind} }
 
 // A Request describes a request of the broker, and optionally the deployed instance, for which Variables resolves the
-// variables of a template. Pak, the path of the pak, and Action, one of Actions, are required, so the zero value is not
-// a valid request. All other fields may be empty. A Service of "" means the service to which an id of a service or a
-// plan in Body belongs, or else the one that SERVICE_ADAPTER_SERVICE names, or else the only one of the pak. A Plan of
-// "" means the plan whose id Body contains, or else a plan without properties. A nil Body is an empty one, and an
-// Instance of "" means that no instance is described.
+// variables of a template. Pak, the path of the pak, and Action, one of Actions, are required, so the zero value is
+// not a valid request. All other fields may be empty. A Service of "" means the service to which an id of a service
+// or a plan in Body belongs, or else the one that SERVICE_ADAPTER_SERVICE names, or else the only one of the pak. A
+// Plan of "" means the plan whose id Body contains, or else a plan without properties. A nil Body is an empty one.
+// Instance is a YAML text that describes the instance, not a path; "" means that no instance is described.
 type Request struct {
 	// Pak is a path. Service and Plan are names. Service may be "" if the pak has only one or if Body contains the id
 	// of the service or the plan. A Plan of "" means the plan whose id Body contains, or else one without properties.
@@ -73,8 +73,10 @@ type Variable struct {
 	Expression string `json:"expression,omitempty"`
 }
 
-// An instanceState is the decoded YAML of Request.Instance: the manifest, secrets, VMs, DNS addresses and outputs of a
-// deployed instance. Each field may be empty. The zero value means that no instance is described.
+// An instanceState is the decoded YAML of Request.Instance: the manifest, secrets, VMs, DNS addresses and outputs of
+// a deployed instance. Each field may be empty. Nil Outputs mean that the outputs for a binding are read from the
+// manifest or evaluated; other Outputs, even empty ones, are used as setOutputs describes. The zero value means that
+// no instance is described.
 type instanceState struct {
 	Manifest     string              `yaml:"manifest"`
 	Secrets      map[string]string   `yaml:"secrets"`
@@ -220,12 +222,12 @@ func evaluateBind(
 }
 
 // setOutputs sets the outputs of the instance that the bind template can read as instance.details. They replace the
-// recorded outputs of provision.bosh and those that would be evaluated with the addresses of BOSH. Recorded outputs of
-// the provision template stay, but outputs with the same names take precedence over them.
+// recorded outputs of provision.bosh and those that would be evaluated with the addresses of BOSH. Recorded outputs
+// of the provision template stay, but outputs with the same names take precedence over them.
 //
-// setOutputs changes request: its service is replaced by a copy without provision.bosh, and the record of its instance
-// by a changed copy, or by a new record if it is nil. The originals stay the same. request.Instance and request.Service
-// must not be nil.
+// setOutputs replaces request.Service by a copy without provision.bosh, and request.Instance.Record by a changed
+// copy, or by a new record if it is nil. The previous service and record are not changed. request.Instance and
+// request.Service must not be nil.
 func setOutputs(request *binding.Request, outputs map[string]any) {
 	stored := record.InstanceRecord{}
 	if request.Instance.Record != nil {

@@ -14,12 +14,14 @@ import (
 // A Change is one pending change of a service instance. There are three kinds:
 //   - a difference between the deployed and the generated manifest, because of which the broker rejects updates with
 //     "pending changes",
-//   - a change of a resource that OpenTofu will make with the next update, for which OpenTofu is set,
+//   - a change that OpenTofu will make with the next update, of a resource or only of outputs, for which OpenTofu is
+//     set,
 //   - a new value that the next upgrade gives a secret, for which Secret is set.
 //
 // The broker does not reject updates because of the latter two, and their values Deployed and Generated are nil. A
-// Change consists of the path of the difference, the two values, the probable reason, and the effect of the deployment
-// on the instance. It is encoded as an element of the JSON of `pending-changes`. The zero value is not a change.
+// Change consists of the path of the difference, the two values, the probable reason, and the effect of the
+// deployment on the instance. It is encoded as an element of the JSON of `pending-changes`. The zero value is not a
+// change.
 type Change struct {
 	// Path is the path of the difference in the syntax of ops files, such as
 	// "/instance_groups/name=redis-server/vm_type". For OpenTofu it is the address of a resource, or "outputs" if

@@ -158,10 +158,11 @@ func fewer(deployed, generated any) bool {
 	return after < before
 }
 
-// groupsOf returns the instance groups of a manifest, a normalised tree, by name. It returns nil if not all groups have
-// unique names, and an empty map if manifest is nil or has no groups. deployed contains the groups of the deployed
-// manifest by name: a group that is migrated from one of them counts under the name of the latter. It is nil if
-// manifest is the deployed one.
+// groupsOf returns the instance groups of a manifest, a normalised tree, by name. deployed contains the groups of the
+// deployed manifest by name, and is nil if manifest is the deployed one. A group whose own name is not in deployed,
+// but that names a group of deployed in migrated_from, has the name of that deployed group in the result. groupsOf
+// returns nil if a group has no name or two groups have the same one, and an empty map if manifest is nil or has no
+// groups.
 func groupsOf(manifest any, deployed map[string]any) map[string]any {
 	tree, _ := manifest.(map[string]any)
 	list, _ := tree["instance_groups"].([]any)

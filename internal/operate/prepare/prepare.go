@@ -305,9 +305,9 @@ func misconfigured(err *opentofu.Error) bool {
 }
 
 // localSession returns a copy of the session that uses a temporary local state without encryption and a temporary
-// cache, and writes no log. Both directories are below p.localDir, which must exist; localSession does not create them.
-// The caller must not close the copy, because it shares the paks with the original. The configuration of the original
-// does not change.
+// cache, and writes no log. Both directories are below p.localDir, which must exist; the method Manager of the copy
+// creates them. The caller must not close the copy, because it shares the paks with the original. The configuration
+// of the original does not change.
 func (p *preparer) localSession() *session.Session {
 	other := *p.session
 	other.Logger = slog.New(slog.DiscardHandler)

@@ -31,9 +31,10 @@ const (
 )
 
 // A Recording is a recorded request of the broker: the time in RFC 3339 format, the command such as "create-binding",
-// the input with its secrets masked, and the names of the fields that are left out of the input, because they could not
-// be parsed, or not be masked in time. A field that is left out is "" or "null" in the input. The JSON of a Recording
-// is the format of the files that Write creates and Read reads. The zero value is not a request.
+// the input with its secrets masked, and the names of the fields that are left out of the input. A field is left out,
+// and is "" or "null" in the input, if it could not be parsed, has no structure by which secrets can be recognised,
+// or could not be masked in time. The JSON of a Recording is the format of the files that Write creates and Read
+// reads. The zero value is not a request.
 type Recording struct {
 	Time    string                     `json:"time"`
 	Command string                     `json:"command"`

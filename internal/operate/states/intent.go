@@ -48,23 +48,23 @@ func ReadIntent(text []byte) (*Intent, error) {
 	return &Intent{Intent: intent, Secrets: secrets}, nil
 }
 
-// ApplyIntent brings a service instance to the desired state in intent, which must not be nil. It runs OpenTofu only if
-// something changes. It applies the provision template of the installed pak if the intent names that template by its
-// digest, or if the instance is not stored yet and the intent names no template; otherwise a stored instance keeps its
-// template. ApplyIntent writes events to the audit log. It registers for masking the secrets of the intent, the
-// sensitive outputs of the template, and the parts of the other inputs and outputs that look like secrets. If OpenTofu
-// fails, the resources that exist are kept, so that the next call continues, and the reason is stored with the instance
-// unless OpenTofu was killed.
+// ApplyIntent brings a service instance to the desired state in intent, which must not be nil. It applies only if
+// something changes or the last apply was not finished. The template is that of the installed pak if the intent names
+// it by its digest, or if no apply of the instance was ever complete; otherwise the instance keeps the template of
+// its last complete apply. ApplyIntent writes events to the audit log. It registers for masking the secrets of the
+// intent, the sensitive outputs of the template, and the parts of the other inputs and outputs that look like
+// secrets. If the apply fails, the resources that exist are kept, so that the next call continues. The reason is
+// stored with the instance if possible, but not after OpenTofu was killed or ctx was canceled.
 //
 // ApplyIntent returns an error in these cases; see provision.Provisioner.Apply for the types of errors:
-//   - No pak has the service, the pak has no OpenTofu, or a pak cannot be read and the recorded one is not among the
-//     readable ones.
-//   - The intent names a template that is neither that of the pak nor that of the stored instance, or the record of the
-//     latter cannot be read.
+//   - No pak has the service, the pak has no OpenTofu, or a pak cannot be read and the one that the intent names is
+//     not among the readable ones.
+//   - The intent names another template than that of the pak, and the record of the stored instance is missing,
+//     cannot be read, or contains a third template.
 //   - The expression of a default or a computed input fails, or a secret or a default does not fit its input.
 //   - The workspace or its state cannot be read, or the deletion of the instance was begun.
-//   - A change is due although an older OpenTofu wrote the state, unless the intent names both the template and the
-//     OpenTofu version of the pak.
+//   - An apply of the instance was complete once, a change is due, and an older OpenTofu wrote the state, unless the
+//     intent names both the template and the OpenTofu version of the pak.
 //   - OpenTofu fails, or ctx or the time limit of errands ends.
 func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
 	entry := lifecycle.Entry{

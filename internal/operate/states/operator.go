@@ -26,9 +26,10 @@ type Operator struct {
 	session *session.Session
 }
 
-// Options are the options of Open. With the zero value, Open requires a readable pak and, for the state backend local,
-// a state directory in which a state was stored before. It uses the configured cache directory, and reading a state in
-// clear text is an error if the configuration has a key.
+// Options are the options of Open. With the zero value, Open requires a readable pak and, for the state backend
+// local, a state directory that an earlier command, such as `service-adapter prepare`, has initialised; it need not
+// contain a state. Open uses the configured cache directory, and reading a state in clear text is an error if the
+// configuration has a key.
 type Options struct {
 	// AcceptUnencrypted permits reading states that are not encrypted although the configuration has a key, so that
 	// they can be encrypted.

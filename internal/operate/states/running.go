@@ -248,7 +248,8 @@ func (r *Running) credential(deployment, name string) (item any, exists bool) {
 }
 
 // directorName returns NAME if full, the full name of a credential, has the form /DIRECTOR/DEPLOYMENT/NAME with the
-// name deployment in second position; DIRECTOR may be any text without a slash. It returns "" for any other name.
+// name deployment in second position. DIRECTOR may be any text without a slash, and NAME may contain slashes.
+// directorName returns "" for any other name.
 func directorName(full, deployment string) string {
 	parts := strings.SplitN(full, "/", 4)
 	if len(parts) == 4 && parts[0] == "" && parts[2] == deployment {

@@ -58,8 +58,9 @@ func dueCertificates(survey *certificates.Survey) Certificates {
 }
 
 // text returns the counts in words, in one line without a line break: the number of certificates that are due, the
-// number of their instances, and the id of the instance whose certificate expires first, with the time. If none is due,
-// the text is "none due within 60 days", with the number in WithinDays.
+// number of service instances that have them in their outputs or in their bindings, and the id of the instance whose
+// certificate expires first, with the time. If none is due, the text is "none due within 60 days", with the number in
+// WithinDays.
 func (c Certificates) text() string {
 	if c.Due == 0 {
 		return fmt.Sprintf("none due within %d days", c.WithinDays)

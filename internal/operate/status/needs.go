@@ -27,9 +27,9 @@ type Pak struct {
 }
 
 // A Need is one reason to keep a pak installed: its kind (template, opentofu, provider, command or unknown), the name
-// and version of the required provider, OpenTofu, command or service, and the numbers of stored bindings and service
-// instances that require it. The constants below explain the kinds. A Need is an element of the JSON of `status`. The
-// zero value is not a reason.
+// of the required service, provider or command, the version of the provider or OpenTofu, and the numbers of stored
+// bindings and service instances that have this need, which are 0 for a template. The constants below explain the
+// kinds. A Need is an element of the JSON of `status`. The zero value is not a reason.
 type Need struct {
 	// What is the kind of the reason, one of the constants below.
 	What string `json:"what"`
@@ -130,8 +130,8 @@ func countItem(bindings, instances *int, kind lifecycle.Kind) {
 
 // providersOf returns the short addresses, such as "hashicorp/random", of the providers that a template uses, in no
 // particular order. Providers that are built into OpenTofu are left out. files maps the names of the template's files
-// to their contents. Files that cannot be parsed are ignored. The result is nil if no provider is used; an address can
-// occur several times.
+// to their contents. Of a file with syntax errors, only the parts that can be parsed are considered. The result is
+// nil if no provider is used; an address can occur several times.
 func providersOf(files map[string]string) []string {
 	module, _ := hclfile.Inspect(files) // the template was applied with OpenTofu
 	var addresses []string

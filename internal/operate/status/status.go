@@ -55,9 +55,10 @@ type Group struct {
 }
 
 // A Behind counts the stored bindings, or the stored service instances, by how they differ from the newest installed
-// pak with the recorded name: those that an older version of the pak or of OpenTofu, or another template, created,
-// those of a newer one, and those without such a pak. The zero value means that none is stored. It is part of the JSON
-// of `status`.
+// pak with the recorded name: those that an older version of the pak, an older OpenTofu or another template created,
+// those of a newer pak, and those without such a pak. An item can have several of the first three differences, and is
+// counted for each. Unreadable items are counted only in the total. The zero value means that none is stored. It is
+// part of the JSON of `status`.
 type Behind struct {
 	// Stored is the number of all items of the kind; unreadable ones are counted in no other field. Any is the number
 	// of items that an older version of the pak or of OpenTofu, or another template, created. The items of Newer and
@@ -86,9 +87,10 @@ type Unfinished struct {
 	UpdatedAt string `json:"updated_at,omitempty"`
 }
 
-// A Lock is a lock that a run holds on the state of a binding or a service instance, with its owner and its time if the
-// backend reports them. Kind and ID identify the binding or instance; if another program chose the name of the
-// workspace, Kind is "" and ID is that name. It is an element of the JSON of `status`.
+// A Lock is a lock that a run holds on the state of a binding or a service instance, with its owner and its time if
+// the backend reports them. Kind and ID identify the binding or instance. ID is the name of the workspace if that
+// contains a hash instead of the id, or if another program chose it; Kind is "" only in the latter case. A Lock is an
+// element of the JSON of `status`.
 type Lock struct {
 	Kind      lifecycle.Kind `json:"kind,omitempty"`
 	ID        string         `json:"id"`
@@ -211,7 +213,8 @@ func (r *Report) compareWithPak(manager *lifecycle.Manager, stored *lifecycle.St
 
 // hasOtherTemplate reports whether pak has a template for the service and the kind of a stored binding or service
 // instance that differs from its recorded one. template is the first 12 characters of the digest of the recorded
-// template. hasOtherTemplate returns false if the pak does not have the service, or has no template for this kind.
+// template; "" differs from every template. hasOtherTemplate returns false if the pak does not have the service, or
+// has no template for this kind.
 func hasOtherTemplate(pak *brokerpak.Pak, stored *lifecycle.Stored, template string) bool {
 	service := pak.Service(stored.Service)
 	if service == nil {
