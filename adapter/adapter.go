@@ -55,7 +55,7 @@ type Invocation struct {
 	// signal does not end the process, so that the work can store or roll back the created resources; the second
 	// signal ends the process at once. Interruptible is called before work that must not be left half done, and
 	// before any process is started. Most commands never call it, because listening for signals takes time. If it is
-	// nil, only the context of Run ends the work.
+	// nil, signals have their usual effect, and the work ends early only with the context of Run or the budget.
 	Interruptible func(context.Context) context.Context
 	// Failed is called with the reason if the session cannot be opened or the command returns an error, whatever the
 	// exit code is. It is not called for an unknown command, nor if the result cannot be written to Stdout. Secrets in

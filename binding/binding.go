@@ -46,8 +46,8 @@ type Binder struct{ *lifecycle.Manager }
 // operator's texts for ephemeral inputs, by name. With MustEvaluate, a deletion with an Instance fails if an input
 // that depends on the instance, or the recorded expression of an ephemeral input, cannot be evaluated.
 type Request struct {
-	// Pak is the pak of the service. A creation requires it. For a deletion it is only preferred for reading the state,
-	// which names the pak of the binding; it may be nil.
+	// Pak is the pak of the service. A creation requires it, and so does a deletion that may adopt the binding. For any
+	// other deletion it is only preferred for reading the state, which names the pak of the binding, and may be nil.
 	Pak *brokerpak.Pak
 	// Service is the service of the binding. A creation requires it. A deletion uses it, like Plan and Defaults, to
 	// adopt a binding that has no state, and to determine the ephemeral inputs whose expressions are not recorded. It

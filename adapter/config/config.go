@@ -74,8 +74,8 @@ type Config struct {
 // permitted. While secure_manifests is not set, generate-manifest fails if the service has secrets, including those
 // that it creates for sensitive outputs or secret inputs of the provision template.
 type Broker struct {
-	// SecureManifests must have the value of the broker's enable_secure_manifests. nil means that it is not set, which
-	// is an error if a service has secrets or sensitive outputs.
+	// SecureManifests must have the value of the broker's enable_secure_manifests. nil means that it is not set, with
+	// which generate-manifest fails if the service has secrets.
 	SecureManifests *bool `yaml:"secure_manifests"`
 	// DisableBoshConfigs must have the value of the broker's disable_bosh_configs. If it is true, requests that need
 	// a BOSH config are rejected.

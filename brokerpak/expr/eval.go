@@ -221,8 +221,9 @@ type FunctionError struct {
 	// Function is the name of the function.
 	Function string
 	// Err is the reason. The standard functions do not quote values in it, because they may be secret. The exceptions
-	// are the message of assert, the names in errors of env, config and list.pluck, and patterns: regexp.matches
-	// quotes the faulty part of the pattern, and regex the pattern that the text does not match.
+	// are the message of assert, the names in errors of env, config and list.pluck, keys of the text in errors of
+	// yaml.toJSON, and patterns: regexp.matches quotes a part of an invalid pattern or all of it, and regex the pattern
+	// that the text does not match.
 	Err error
 }
 

@@ -15,7 +15,8 @@ import (
 // does not apply, such as the expression of a literal, is empty. The zero Origin stands for a variable that is not
 // set. A variable in Scope.Unresolved is not set either, but has the origin of its expression.
 type Origin struct {
-	// Layer is the name of the layer that set the variable, such as PlanLayer. It is "" for a variable that is not set.
+	// Layer is the name of the layer that set the variable, such as PlanLayer, or, for a variable in Scope.Unresolved,
+	// of the layer of its expression. It is "" for any other variable that is not set.
 	Layer string
 	// Pos is the position of the default, the computed input or the plan input of a bind action. It is zero for values
 	// that are neither.

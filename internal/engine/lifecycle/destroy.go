@@ -40,7 +40,7 @@ type Destruction struct {
 	Unevaluated map[string]error
 	// ReportsMissing reports whether an error of a destroy means that the resource which the error names no longer
 	// exists. Destroy then drops that resource from the state and continues. If ReportsMissing is nil, every error
-	// ends Destroy.
+	// of such a destroy ends Destroy.
 	ReportsMissing func(err error) bool
 }
 

@@ -53,7 +53,7 @@ type Entry struct {
 	// those of the state.
 	Resources []string `json:"resources,omitempty"`
 	// Failure is that of the record: the reason why the last apply of an errand or the last upgrade failed. It is nil
-	// if that did not fail.
+	// if that did not fail, or if the failure was not recorded, for example because OpenTofu was killed.
 	Failure *Failure `json:"last_failure,omitempty"`
 	// Error is the reason why Condition is Unreadable, and "" otherwise.
 	Error string `json:"error,omitempty"`

@@ -39,8 +39,8 @@ type Recording struct {
 	Time    string                     `json:"time"`
 	Command string                     `json:"command"`
 	Input   serviceadapter.InputParams `json:"input"`
-	// Withheld contains the names of the input's fields that are left out because they could not be parsed, or not be
-	// masked in time.
+	// Withheld contains the names of the input's fields that are left out, because they could not be parsed, have no
+	// structure by which secrets can be recognised, or could not be masked in time.
 	Withheld []string `json:"withheld,omitempty"`
 }
 

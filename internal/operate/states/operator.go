@@ -38,8 +38,8 @@ type Options struct {
 	CacheDir string
 	// WithoutPaks permits that no pak can be read. States cannot be read then.
 	WithoutPaks bool
-	// NewState permits a state directory in which no state was ever stored, for a caller that has just created it.
-	// Otherwise such a directory is an error, because it probably is the wrong one.
+	// NewState permits a state directory in which no state was ever stored and that prepare has not initialised, for a
+	// caller that has just created it. Otherwise such a directory is an error, because it probably is the wrong one.
 	NewState bool
 }
 
