@@ -154,8 +154,9 @@ func (t *Template) SingleVariable() (name string, ok bool) {
 }
 
 // SingleCall returns the constant texts before and after a function call, and true, if the template consists only of
-// these and the call, such as "a-${rand.base64(16)}" with the texts "a-" and "". The arguments of the call may contain
-// further calls. For any other template it returns two empty texts and false.
+// these and the call, such as "a-${rand.base64(16)}" with the texts "a-" and "". A constant in an expression, such as
+// ${5}, counts as text. The arguments of the call may contain further calls. For any other template SingleCall returns
+// two empty texts and false.
 func (t *Template) SingleCall() (before, after string, ok bool) {
 	output, isOutput := t.root.(*ast.Output)
 	if !isOutput {
@@ -175,7 +176,10 @@ func (t *Template) SingleCall() (before, after string, ok bool) {
 			return "", "", false
 		}
 	}
-	return before, after, ok
+	if !ok {
+		return "", "", false
+	}
+	return before, after, true
 }
 
 // singleExpression returns the node of the expression if the template consists of a single ${...} without surrounding

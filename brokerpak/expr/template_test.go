@@ -58,6 +58,7 @@ var _ = Describe("Template", func() {
 		Entry("alone", `${f(a)}`, "", "", true),
 		Entry("with text", `a-$${b}${f(g())}-c`, "a-${b}", "-c", true),
 		Entry("with a constant", `${"a"}${f()}${5}`, "a", "5", true),
+		Entry("constants alone", `a${5}`, "", "", false),
 		Entry("twice", `${f()}${f()}`, "", "", false),
 		Entry("with a variable", `${f()}${a}`, "", "", false),
 		Entry("in a condition", `${f() == "a" ? "b" : "c"}`, "", "", false),
