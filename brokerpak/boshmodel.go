@@ -56,8 +56,14 @@ type Preconditions struct {
 	Checks   []Check  `key:"checks"`
 }
 
-// InstanceOutputs are the keys outputs and dashboard_url of provision.bosh: values that are computed from the deployed
-// instance. Outputs has the outputs by name and may be nil. A nil DashboardURL means that the service has no dashboard.
+// InstanceOutputs are the keys outputs and dashboard_url of provision.bosh: outputs of an instance, which the
+// expressions of its bindings can read, and the URL of its dashboard. Outputs has the outputs by name and may be nil.
+// A nil DashboardURL means that the service has no dashboard.
+//
+// An expression that reads the deployed manifest or addresses from BOSH is evaluated after the deployment, whenever a
+// command needs its value. So is the expression of an output that reads outputs of a template that an errand applies;
+// a dashboard URL that reads them is empty. All other expressions are evaluated when the manifest is generated, and
+// their values are recorded in it.
 type InstanceOutputs struct {
 	Outputs      map[string]Output `key:"outputs"`
 	DashboardURL *expr.Template    `key:"dashboard_url"`

@@ -50,10 +50,13 @@ type ProviderFile struct {
 // must be on a file system that allows execution. For a pak that is a directory, cacheDir is not used, and the result
 // refers to the files in the pak. The paths in the result are absolute.
 //
-// Executables returns nil and an error if the pak has no directory for the platform, if the binaries cannot be
-// unpacked, if the context is cancelled while they are unpacked, if their path cannot be made absolute, or if the file
-// of an OpenTofu or a provider in the manifest is missing or ambiguous; the error lists all such files. The files of
-// other binaries can have any name and are not checked.
+// Executables returns nil and an error in these cases:
+//   - The pak has no directory for the platform.
+//   - The binaries cannot be unpacked, or the context is cancelled while they are unpacked.
+//   - The path of the binaries cannot be made absolute.
+//   - The file of an OpenTofu or a provider in the manifest is missing or ambiguous. The error lists all such files.
+//
+// The files of other binaries can have any name and are not checked.
 func (p *Pak) Executables(ctx context.Context, platform Platform, cacheDir string) (*Executables, error) {
 	if err := p.checkPlatform(platform); err != nil {
 		return nil, err

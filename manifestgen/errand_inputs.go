@@ -32,11 +32,14 @@ func (e errandInputs) isNeeded(in *inputs, name string) bool {
 }
 
 // findErrandInputs returns the inputs whose values depend, directly or through other inputs, on the configuration or
-// the environment, sorted by name, with the names and constants that their expressions read. Without such inputs, the
-// names are nil and the maps in the result are empty. It returns an error with a position if the value of such an input
-// also depends on a generated value, if a document of provision.bosh contains ((input)) and the adapter cannot compute
-// the input itself, or if the input's expression calls a function about the plan or the releases, or reads the UAA
-// client or plan properties (see addDependencies). The result is then incomplete.
+// the environment, sorted by name, with the names and constants that the expressions of these inputs read. If there
+// are no such inputs, the field names of the result is nil, and its maps are empty. findErrandInputs returns an error
+// with a position in these cases, and the result is then incomplete:
+//   - The value of such an input also depends on a generated value.
+//   - A document of provision.bosh contains ((NAME)) with the name of such an input, and the adapter cannot compute
+//     the input itself.
+//   - The expression of such an input calls a function about the plan or the releases, or reads the UAA client or
+//     plan properties; see addDependencies.
 func findErrandInputs(r *resolution) (errandInputs, error) {
 	result := errandInputs{dependencies: map[string]bool{}, constants: map[string]any{}}
 	action := &r.Service.Provision

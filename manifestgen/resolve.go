@@ -93,11 +93,16 @@ func (r *resolution) instance() record.Instance {
 	}
 }
 
-// splitImported separates imported, which maps inputs to the values that resolve receives, by the kind of the inputs.
-// others contains the values of inputs that are not computed by an expression. generated contains the values of
-// computed inputs whose expression is one function call, which reads no variables, with constant text around it; each
-// value without that text counts as the result of the call, which is named as in "rand.base64#1". The values of other
-// computed inputs, and values that lack the text, are dropped. Neither map is nil, even if imported is.
+// splitImported separates imported, which maps the names of inputs to the values that resolve receives, by the kind
+// of the inputs. A computed input has an expression if its value is a string, even one without ${...}. Default
+// expressions of user inputs do not matter.
+//
+// others contains the values for all names that are not those of computed inputs with an expression: the names of
+// other inputs, also of computed inputs whose value is not a string, and names that no input has. generated contains
+// the values of computed inputs whose expression is one function call, which reads no variables, with constant text
+// around it. Such a value without that text counts as the result of the call, which is named as in "rand.base64#1"; a
+// value that lacks the text is dropped. The values of computed inputs with any other expression are dropped, because
+// they are computed again. Neither map is nil, even if imported is.
 func splitImported(in *inputs, imported map[string]any) (generated vars.Generated, others map[string]any) {
 	generated, others = vars.Generated{}, map[string]any{}
 	for name, item := range imported {

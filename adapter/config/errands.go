@@ -192,9 +192,13 @@ func CheckErrandConfig(service string, properties map[string]any, keys []string)
 
 // InstanceErrandsCheck returns a function that checks the errand_properties of one instance, after their expressions
 // have been evaluated, against the configuration c. The parameters of the function are the name of the service, these
-// properties, and the keys of "config" that the errands of the service read; a nil list has none. The function logs a
-// warning with the logger for each unknown key, and returns the errors of CheckErrands and CheckErrandConfig, joined,
-// or nil if there are none.
+// properties, and the keys that the errands of the service read from "config" in the properties; a nil list means
+// none.
+//
+// The function returns the errors of CheckErrands and CheckErrandConfig, joined, or nil if there are none. It also
+// logs a warning with the logger for each key of the properties, state or state.encryption that is not a property of
+// the errands' jobs, because BOSH ignores it; see UnknownErrandKeys. Such a key is not an error. Further keys of
+// "config" are allowed and cause no warning.
 func (c *Config) InstanceErrandsCheck(
 	logger *slog.Logger,
 ) func(service string, properties map[string]any, configKeys []string) error {

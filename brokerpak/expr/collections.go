@@ -80,9 +80,9 @@ func textsOf(list []any) ([]string, error) {
 	return texts, nil
 }
 
-// sorted implements Function.Call for the function sort(list) of expressions. It returns a new list of the texts of the
-// elements (see textsOf) in ascending order. Numbers are sorted by their texts and not by their values. sorted returns
-// an error if an element is a list or a map.
+// sorted implements Function.Call for the function sort(list) of expressions. It returns a new list of the texts of
+// the elements in ascending order, with "" for null; see textsOf. Numbers are sorted by their texts and not by their
+// values. sorted returns an error if an element is a list or a map.
 func sorted(args []any) (any, error) {
 	texts, err := textsOf(as[[]any](args[0]))
 	slices.Sort(texts)

@@ -114,9 +114,12 @@ func (p *platformFilter) parseAskedAt() (err error) {
 }
 
 // A platformReport is the answer of the platform, Cloud Foundry or the Director, to the question which bindings or
-// service instances exist: their ids or the names of their deployments, running tasks, and the time of the answer. It
-// also contains the error text for an answer that contains none of the stored items. The zero value reports that no
-// item exists.
+// service instances exist: their ids or the names of their deployments, running tasks, and the time of the answer.
+// The zero value reports that no item exists.
+//
+// Every report of an inventory also contains doubt, whether it is plausible or not: the text of the error that the
+// caller must return, unless --allow-all is set, if it finds that the report contains none of the stored items. The
+// field does not state that this is so.
 type platformReport struct {
 	// names are the ids of the bindings or service instances that exist, or the names of their deployments.
 	names map[string]bool
@@ -125,7 +128,8 @@ type platformReport struct {
 	tasks map[string]string
 	// askedAt is the time at which the platform was asked. It is the zero time if the command removes nothing.
 	askedAt time.Time
-	// doubt is the error text for a report that contains none of the stored items.
+	// doubt is the error text for the case that names contains none of the stored items. Every inventory sets it, and
+	// it does not mean that this is the case; selection.missing compares the names and decides.
 	doubt string
 }
 
@@ -261,10 +265,12 @@ func directorInventory(file string) (inventory, error) {
 }
 
 // missing asks the platform with askPlatform, and returns those candidates that the platform does not have, that pass
-// the filters, and that removable does not leave out, for example because they are too recent. The order is that of
-// candidates, and the result is empty if none remains. all are all stored items; candidates are some of them, and are
-// not changed. streams receive the names of the list of --existing that are not stored, and for a command that removes
-// items the reasons for the items that are left alone.
+// the filters, and that removable does not leave out: removable leaves out items whose deployment is unknown or has a
+// running task and, only if the command removes items, also those that are too recent or of unknown age. A command
+// that only lists items therefore also gets recent items. The order is that of candidates, and the result is empty if
+// none remains. all contains all stored items; candidates are some of them, and are not changed. missing writes to
+// standard error which names of the list of --existing are not stored (see reportNotStored) and, if the command
+// removes items, the reasons for the items that are left alone.
 //
 // missing returns nil and the error of askPlatform. Unless --allow-all is set, it also returns nil and an error if
 // the platform has none of the items in all, because the platform's answer is probably wrong; all must therefore not
@@ -331,7 +337,8 @@ func (s *selection) reportNotStored(streams Streams, reported *platformReport, a
 //   - A filter excludes it.
 //   - The name of its deployment is unknown.
 //   - Its deployment has a running task according to reported.
-//   - It is too recent, so that the platform may list it soon; see tooRecent.
+//   - The command removes items, and the candidate was created so recently that the platform may not list it yet, or
+//     the time of its creation is unknown; see tooRecent. A command that removes nothing lists such items.
 //
 // If the command removes items, removable writes the reason to standard error for each candidate that it leaves out,
 // except for those that a filter other than --condition excludes.

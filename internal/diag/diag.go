@@ -167,7 +167,7 @@ func (l *List) Err() error {
 }
 
 // Errors is an error that consists of diagnostics with the severity Error. List.Err returns it with at least one
-// diagnostic, in the order of Compare and without adjacent repetitions.
+// diagnostic; its diagnostics are the errors in List.All, in the same order.
 type Errors []Diagnostic
 
 // Error returns the diagnostics in their order, one per line, as Diagnostic.String returns them, without a line break

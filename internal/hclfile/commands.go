@@ -43,10 +43,12 @@ func Commands(files map[string]string) []string {
 	return slices.Compact(commands)
 }
 
-// commandsIn returns the command lines of a block and of the blocks in it, unsorted and with repetitions, or nil if
-// there are none. A command line joins the arguments command, interpreter and program of one block and the names in its
-// argument environment; see Commands. The block is a resource, a data source or a block within one, which commandsIn
-// does not check. text is the text of the file that contains the block.
+// commandsIn returns the command lines of a block and of the blocks within it, unsorted and with repetitions, or nil
+// if there are none. In a block lifecycle_commands, each argument is a command line of its own. Any other block has
+// one command line if it has at least one of the arguments command, interpreter and program, and otherwise none; the
+// command line joins these arguments, in this order, and then the names in the argument environment. See Commands for
+// the form of a command line. The block must be a resource, a data source or a block within one; commandsIn does not
+// check that. text is the text of the whole file that contains the block.
 func commandsIn(block *hclsyntax.Block, text string) []string {
 	var commands, parts []string
 	for _, name := range slices.Sorted(maps.Keys(block.Body.Attributes)) {

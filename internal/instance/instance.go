@@ -285,9 +285,10 @@ func (v *View) provenance() string {
 }
 
 // DashboardURL returns the URL of the instance's dashboard, or "" if the service definition has no dashboard_url. The
-// recorded URL is returned if there is one, unless the expression is Deferred. Otherwise the expression is evaluated,
-// except that the result is "" if an errand applies the provision template and the expression reads its outputs,
-// because the errand may not have run when the broker asks for the URL.
+// recorded URL is returned if there is one, unless the expression reads the deployed manifest or BOSH's addresses
+// (see Deferred), because these may have changed since. Otherwise the result is "" if an errand applies the provision
+// template and the expression reads its outputs, because the errand may not have run when the broker asks for the
+// URL. In all other cases the expression is evaluated.
 //
 // The environment provides environment variables and configuration values for the expression. The constants are further
 // variables for it, and take precedence over those of the instance; nil adds none.

@@ -396,10 +396,13 @@ func (s *Scope) scope(owner string) *expr.Scope {
 	}
 }
 
-// generate returns the result of a call of a function that generates values, such as "rand.base64#1", in an expression
-// of the owner, the name of the input that the expression computes or another name (see Generated). If Options.Carried
-// contains a result of the call for the owner, it is used again; otherwise create generates a new one. Either is
-// recorded in s.Generated. If create fails, generate returns nil and its error and records no result.
+// generate returns the result of a call of a function that generates values, such as "rand.base64#1", in an
+// expression of the owner, the name of the input that the expression computes or another name (see Generated). If
+// Options.Carried contains a result of the call for the owner, it is used again; otherwise create generates a new
+// one. Either is recorded in s.Generated. If create fails, generate returns nil and its error and records no result.
+//
+// generate does not look up s.Generated: without a result in Options.Carried, a second evaluation of the same call of
+// the same owner calls create again, and the new result replaces the recorded one.
 func (s *Scope) generate(owner, call string, create func() (any, error)) (any, error) {
 	result, ok := s.options.Carried[owner][call]
 	if !ok {

@@ -42,11 +42,12 @@ type deployedStemcell struct{ OS, Note string }
 // those whose names contain a ((variable)) are left out. The result is the zero value if the service has no
 // provision.bosh section or no such job.
 //
-// Each job that a manifest may contain is assigned to the first of the releases that has it; the entry of each later
-// release with the job gets a note about that. The entry of a release also gets a note for the version constraint in
-// the definition, if there is one. A release that gets no job has no entry and is only listed in Unused. Jobs that no
-// release has are in a last entry of their own; its name is that of the only other release that the definition
-// requires, or a placeholder. releases may be empty, but must not contain nil.
+// Each job that a manifest may contain is assigned to the first of the releases that has it. A release that gets no
+// job has no entry, and is only listed in Unused. An entry has a note for the version constraint in the definition,
+// if there is one, and a note for each job that its release also has but that is assigned to an earlier release. Jobs
+// that no release has are in a last entry of their own. If exactly one of the releases that the definition requires
+// is not among releases, the last entry has its name; otherwise the name is a placeholder. releases may be empty, but
+// must not contain nil.
 func newDeployment(service *brokerpak.Service, releases []*release.Release) deployment {
 	if service.Provision.Bosh == nil {
 		return deployment{}

@@ -63,12 +63,14 @@ func (c *serviceCheck) documents() bool {
 // key.
 var ownedByPlan = regexp.MustCompile(`^/instance_groups/name=[^/]+/(instances|vm_type|vm_resources|azs)\??$`)
 
-// planOwned adds a warning to c.diags for each of the keys instances, vm_type, vm_resources and azs that a document
-// sets in an instance group, because the plan that the broker sends replaces their values. A manifest sets a key if an
-// entry of its list instance_groups has the key. An ops file sets it if an operation with a value has the path of the
-// key, such as /instance_groups/name=db/azs; the keys of a whole group that an operation adds, and paths with an index
-// instead of a name, are not reported. Ops files for the completed manifest may set these keys, because they are
-// applied after the plan.
+// planOwned adds a warning to c.diags wherever a document sets the key instances, vm_type, vm_resources or azs of an
+// instance group, because the plan that the broker sends replaces the value. documents are all BOSH templates of the
+// service that are valid YAML; planOwned skips the ops files for the completed manifest, which are applied after the
+// plan.
+//
+// A manifest sets a key if an entry of its list instance_groups has the key. An ops file sets it if an operation with
+// a value has the path of the key, such as /instance_groups/name=db/azs. Keys within a whole group that an operation
+// adds are not reported, and neither are paths with an index instead of a name.
 func (c *serviceCheck) planOwned(documents []templateDocument) {
 	warn := func(document templateDocument, node *yaml.Node, key string) {
 		c.diags.Warnf(document.At(node.Line, node.Column), "plan-owned",

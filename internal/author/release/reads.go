@@ -137,10 +137,11 @@ func (r *reader) push(added block) {
 	r.blocks = append(r.blocks, added)
 }
 
-// symbol handles the current token, which must be of the kind symbol and have this text. An open bracket opens a
-// block, which is uncertain if a brace begins a code block and not a mapping, and a closing one closes it. An
-// operator that may skip the rest of the statement, such as `&&`, marks this in the innermost block. Other symbols
-// have no effect. symbol returns false, and closes nothing, if a closing bracket does not match the innermost block.
+// symbol handles the current token, which must be of the kind symbol and have this text; run advances to the next
+// token. An opening bracket opens a block. The block of a brace is uncertain if it is a code block and not a mapping.
+// A closing bracket closes the innermost block. An operator that may skip the rest of the statement, such as `&&`,
+// marks this in the innermost block. Other symbols have no effect. symbol returns false, and closes no block, if a
+// closing bracket does not match the innermost block.
 func (r *reader) symbol(text string) bool {
 	switch text {
 	case "(", "[":
@@ -161,14 +162,14 @@ func (r *reader) symbol(text string) bool {
 	return true
 }
 
-// word handles the current token, which must be of the kind word and have this text. Names of methods behind a dot,
-// and words that are not in this list, have no effect:
-//   - A keyword such as `if`, `do` or `def` opens a block, `else` and the like begin another branch, and `end` closes a
-//     block.
+// word handles the current token, which must be of the kind word and have this text; run advances to the next token.
+// Names of methods behind a dot or ::, and words that are not in this list, have no effect:
+//   - A keyword such as `if`, `do` or `def` opens a block, `else` and the like begin another branch, and `end` closes
+//     a block.
 //   - An `if`, `unless` or other keyword behind a statement changes the calls of this statement in r.reads; see
 //     conditional.
-//   - `then`, and the `do` of a loop, end the head of a block; `and` and `or` mark the rest of a statement, which they
-//     may skip.
+//   - `then`, and the `do` of a loop, end the head of a block; `and` and `or` mark the rest of a statement, which
+//     they may skip.
 //   - A keyword such as `return` makes blocks uncertain; see leave.
 //   - `p` adds a call to r.reads; see call.
 //

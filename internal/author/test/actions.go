@@ -75,11 +75,13 @@ func (r *run) update() error {
 //   - The previous plan of the request is that of the step and not the deployed one.
 //   - It does not request the JSON Schemas of the plan, so that the outcome has no section "schemas".
 //   - It checks for pending changes only after the deployment, as part of deploy, and not before the call.
-//   - It performs the call for a service that has no instances as well.
+//   - It performs the call even for a service that has neither a BOSH manifest nor a provision template, for which
+//     update does nothing.
 //
-// upgrade returns an error if the case lacks an instance that it needs (see requireInstance), one that is or wraps a
-// *rejection if the adapter rejects a call, and another error if the output of a call is not valid, or if the errand,
-// the outputs or the check for pending changes of deploy fail.
+// upgrade returns an error if the service has instances and the case currently has none (see requireInstance), one
+// that is or wraps a *rejection if the adapter rejects a call, and another error if the output of a call is not
+// valid, or if the errand, the outputs or the check for pending changes of deploy fail. Once the new manifest was
+// generated, it stays deployed even if a later part fails; see deploy.
 func (r *run) upgrade() error {
 	if err := r.requireInstance(); err != nil {
 		return err

@@ -51,16 +51,21 @@ func (m *Manager) Service(record *StateRecord) *brokerpak.Service {
 	return nil
 }
 
-// installationFor returns the OpenTofu that can work on the state of a record: the default OpenTofu of the installed
-// pak with the recorded name and version or, if that version is not installed, of the pak with that name that has the
-// newest OpenTofu. If no pak has that name, it is the newest default OpenTofu of all paks that can be installed. If m
-// has no paks, it is the zero Installation, and err is nil unless a pak is unreadable. Recorded providers that this
-// pak lacks, and the directories with executables for the PATH, are added from the other paks as AddRecorded
-// describes. missing is an error that names the recorded providers that no pak can supply, and nil if all can be
-// supplied; a template that needs none of them still works.
+// installationFor returns the OpenTofu that can work on the state of a record. It is the default OpenTofu of the
+// first of these paks that exists; a pak without a default OpenTofu does not count:
+//   - the installed pak with the recorded name and version
+//   - the pak with the recorded name that has the newest OpenTofu
+//   - of all paks whose OpenTofu can be installed, the one with the newest OpenTofu
 //
-// installationFor returns an error, with the zero Installation, if OpenTofu cannot be installed. While a pak is
-// unreadable, it also returns an error unless the selected pak has the recorded name and the recorded or a newer
+// If m has no paks, the installation is the zero Installation, and err is nil unless a pak is unreadable. Recorded
+// providers that the chosen pak lacks, and the directories with executables for the PATH, are added from the paks of
+// m as AddRecorded describes. missing is an error that names the recorded providers that no pak can supply, which are
+// all of them if m has no paks. It is nil if all can be supplied. A template that needs none of the missing providers
+// still works.
+//
+// installationFor returns an error, with the zero Installation and a nil missing, if the OpenTofu of the chosen pak
+// cannot be installed, or if m has paks but none of them has an OpenTofu that can be installed. While a pak is
+// unreadable, it also returns an error unless the chosen pak has the recorded name and the recorded or a newer
 // version.
 func (m *Manager) installationFor(
 	ctx context.Context, record *StateRecord,

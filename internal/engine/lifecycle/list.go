@@ -298,11 +298,13 @@ func (c Condition) CheckUsable() error {
 	return &fault.UserError{Message: UnfinishedDeletion}
 }
 
-// AppliedOutputs returns the outputs of the last complete apply of the instance with this id, by name and including
-// sensitive ones, and the condition of the instance. If the last apply is not complete, the outputs are those that the
-// record keeps for bindings, or those in the state if it keeps none. The map may be empty if the template has no
-// outputs. AppliedOutputs reads the state like Lookup: it may delete an empty workspace and restore an incomplete state
-// file of the backend local, and waits for a running command only if that holds the lock of such a state.
+// AppliedOutputs returns the outputs of the instance with this id, by name and including sensitive ones, and the
+// condition of the instance. If the condition is Complete, the outputs are those in the state. Otherwise they are
+// those of the last complete apply, which the record keeps for bindings if an errand applies the template. If the
+// record keeps none, they are those in the state, which a later incomplete apply or destroy may have changed. The map
+// may be empty if the template has no outputs. AppliedOutputs reads the state like Lookup: it may delete an empty
+// workspace and restore an incomplete state file of the backend local, and waits for a running command only if that
+// holds the lock of such a state.
 //
 // The error is a *fault.UserError if no apply was ever complete; it also wraps ErrNotStored if the state backend has no
 // state of the instance, in which case the condition is "". If the state or the record cannot be read, AppliedOutputs

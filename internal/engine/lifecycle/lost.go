@@ -89,7 +89,7 @@ type LostResourcesError struct {
 	// unrecorded reports that the addresses could not be stored, because another run owns the workspace or the backend
 	// fails.
 	unrecorded bool
-	// unconfirmed reports that another run may have destroyed the resources in order.
+	// unconfirmed reports that another run may have destroyed the resources and removed the workspace.
 	unconfirmed bool
 }
 

@@ -23,12 +23,14 @@ import (
 // hexadecimal digits; see Lookup. The allowed conditions restrict the call; without any, every condition is allowed. A
 // state that an earlier run could not save is saved first. The removal is audited, and has the time limit of the kind.
 //
-// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted. It is also
-// an error if the condition is not allowed, if no pak has a usable OpenTofu, if the workspace cannot be opened within
-// the limit, if its state cannot be read, changed or removed, or if the Audit fails. After an error, dropped is nil if
-// the workspace could not be opened, the state could not be read or its condition is not allowed, and set if Forget
-// failed later. In the latter case the resources may already be missing from the state, or the state may be removed, so
-// that only dropped names them.
+// The error wraps ErrNotStored if the state backend has no such workspace or an empty one, which is deleted. It is
+// also an error if the condition is not allowed, if no pak has a usable OpenTofu, if the workspace cannot be opened
+// within the limit, if its state cannot be read, changed or removed, or if the Audit fails.
+//
+// With an error, dropped is nil if the error occurred before the removal began, for example because no state is
+// stored, the state cannot be read or its condition is not allowed; no resource was removed from a state then. After
+// any later error dropped is set, because the resources may already be missing from the state, or the state may be
+// removed, so that only dropped names them.
 func (m *Manager) Forget(ctx context.Context, kind Kind, id string, allowed ...Condition) (dropped *Stored, err error) {
 	err = m.changeStored(ctx, kind, id, allowed, func(
 		ctx context.Context, space *workspace.Workspace, reader opentofu.Installation, stored *Stored,

@@ -210,10 +210,12 @@ func (r Runner) runOnce(ctx context.Context, i Installation, c Command) ([]byte,
 	return r.result(ctx, c, waitErr)
 }
 
-// result returns the content of the file OUTPUT.stdout after a run of c that succeeded, or nil and an *Error that
-// describes the failure. waitErr is the error of exec.Cmd.Wait, nil after success. If ctx has ended, the *Error says
-// that the run was interrupted for that reason. result returns nil and another error if one of the output files cannot
-// be read or waitErr is not an exit status.
+// result returns the outcome of a run of c that has ended; waitErr is the error of exec.Cmd.Wait. If waitErr is nil,
+// the run succeeded, even if ctx has ended, and result returns the content of the file OUTPUT.stdout. If waitErr is
+// an exit status or a signal (an *exec.ExitError), result returns nil and an *Error that describes the failure and,
+// if ctx has ended, says that the run was interrupted for that reason. It returns nil and another error, also if ctx
+// has ended, if waitErr is any other error, or if an output file that it needs cannot be read: OUTPUT.stdout and,
+// after a failure, OUTPUT.stderr.
 func (r Runner) result(ctx context.Context, c Command, waitErr error) ([]byte, error) {
 	stdout, err := os.ReadFile(c.Output + ".stdout")
 	if err != nil {

@@ -92,10 +92,11 @@ func (c *Cache) checkSessions(ctx context.Context) error {
 	return nil
 }
 
-// relink makes the symbolic links below the directory data that point into the prepared directory dir relative to their
-// own directory, so that they remain valid when dir is renamed. dir is the absolute prefix of their targets. Other
-// links stay as they are. relink stops at the first error and returns it: data is missing, a directory or link below it
-// cannot be read, or a link cannot be replaced.
+// relink makes the symbolic links below the directory data that point into the prepared directory dir relative to
+// their own directory, so that they remain valid when dir is renamed. data must therefore be a directory in dir. Both
+// paths must be absolute, as are the targets of these links, which begin with dir. Other links stay as they are.
+// relink stops at the first error and returns it: data is missing, a directory or link below it cannot be read, or a
+// link cannot be replaced.
 func relink(data, dir string) error {
 	return filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type()&fs.ModeSymlink == 0 {

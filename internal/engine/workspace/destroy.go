@@ -63,9 +63,9 @@ func (w *Workspace) Destroy(ctx context.Context, p *templates.Prepared, vars map
 }
 
 // unconfirmed returns err, an error of checkStored, unchanged or with one field set. If err is or wraps a *LostError
-// and owner is false, it sets the field Unconfirmed of that *LostError: another run may have destroyed the resources in
-// order and removed the workspace. owner states whether this run had reserved or taken over the workspace. The result
-// is nil if err is nil.
+// and owner is false, it sets the field Unconfirmed of that *LostError: another run may have destroyed the resources
+// and removed the workspace. owner states whether this run had reserved or taken over the workspace. The result is
+// nil if err is nil.
 func unconfirmed(err error, owner bool) error {
 	var lost *LostError
 	if !owner && errors.As(err, &lost) {

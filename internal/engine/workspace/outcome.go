@@ -9,13 +9,15 @@ import (
 	"service-adapter/internal/engine/statestore"
 )
 
-// LostError reports that resources exist, or may exist, that the stored state does not contain, because the state was
-// removed or replaced after this run read or wrote it. Apply and Destroy return it, also if they found the loss
-// before OpenTofu changed a resource. It contains the addresses of these resources. It also states whether the stored
-// state still has the guard of this run, and whether another run may have destroyed the resources in order. Such a
-// loss happens when a database fails over to a replica that lags behind, or when another machine takes the state's
-// lock. It is neither an ErrExists nor an ErrTakenOver, so a caller cannot mistake it for a workspace that only
-// belongs to another run.
+// A LostError reports that resources exist, or may exist, that the stored state does not contain, because the state
+// was removed or replaced after this run read or wrote it. It contains the addresses of these resources. It also
+// states whether the stored state still has the guard of this run, and whether another run may have destroyed the
+// resources and removed the workspace. Such a loss happens when a database fails over to a replica that lags behind,
+// or when another machine takes the state's lock.
+//
+// Apply and Destroy return an error that wraps a *LostError, also if they found the loss before OpenTofu changed a
+// resource. A LostError is neither an ErrExists nor an ErrTakenOver, so a caller cannot mistake it for a workspace
+// that only belongs to another run.
 type LostError struct {
 	// Resources are the addresses of the instances that exist, or may exist. They contain no secrets.
 	Resources []string
@@ -23,7 +25,7 @@ type LostError struct {
 	// addresses. Otherwise the workspace must be reserved again, which fails with ErrExists if another run owns it.
 	Owned bool
 	// Unconfirmed reports that the error is one of Destroy, and that this run had neither reserved the workspace nor
-	// taken it over: another run may have destroyed the resources in order and removed the workspace.
+	// taken it over: another run may have destroyed the resources and removed the workspace.
 	Unconfirmed bool
 }
 

@@ -119,12 +119,13 @@ func (s *states) replaceState(ctx context.Context, i opentofu.Installation, befo
 	return s.storeState(ctx, i, before, scratch.Inspect, next)
 }
 
-// storeState stores text, a state in clear text, instead of the state before, under the lock of the state and without
-// changing the serial number: without OpenTofu if before was read without it and the backend supports that, otherwise
-// with "tofu state push" in the working directory wd. If before has no state, wd must be scratch.CreateMissing,
-// because OpenTofu keeps the lineage of text only there. OpenTofu rejects a text that does not follow the stored
-// state. The state of an existing local workspace is copied first. Afterwards lastRead may be zero or still contain
-// the replaced state, so the caller must set it.
+// storeState stores text, a state in clear text, instead of the state before, under the lock of the state. It stores
+// the serial number that text contains. If before was read without OpenTofu and the backend supports that, storeState
+// replaces the state without OpenTofu. It then checks only that the stored state still is before, and not that text
+// follows it. Otherwise it copies the state of an existing local workspace, and then runs "tofu state push" in the
+// working directory wd. OpenTofu rejects a text that does not follow the stored state. If before has no state, wd
+// must be scratch.CreateMissing, because OpenTofu keeps the lineage of text only there. Afterwards lastRead may be
+// zero or still contain the replaced state, so the caller must set it.
 //
 // If the state has been changed since it was read, the error is statestore.ErrChanged or, if OpenTofu noticed it, an
 // *opentofu.Error. It is also an *opentofu.Error if OpenTofu rejects text for another reason or fails. It is a

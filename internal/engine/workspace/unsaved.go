@@ -137,9 +137,11 @@ func (s *states) setAside(path, reason string, unsaved, stored *statestore.State
 	return nil
 }
 
-// setUnsavedAside moves a state of the workspace of s that could not be saved to the cache directory, and logs a
-// warning. It returns an error, and logs nothing, if the file cannot be moved. There must be such a state; see
-// HasUnsavedState.
+// setUnsavedAside moves the file of an unsaved state, which an earlier run could not save in the backend, to the
+// cache directory, and logs a warning with its new path. The file is in the scratch directory of the workspace of s,
+// and must exist; see HasUnsavedState. Of several such files, setUnsavedAside moves only the first, so the caller
+// must repeat the call until HasUnsavedState returns false. It returns an error, and logs nothing, if the file cannot
+// be made private or moved.
 func setUnsavedAside(s *states) error {
 	kept, err := s.moveAside(s.engine.scratch.UnsavedState(s.name), "unreadable")
 	if err != nil {

@@ -127,13 +127,17 @@ func replacement(provider string, replacements map[string]string) string {
 	}
 }
 
-// editState runs "tofu state" with a subcommand that changes the state and no resource, such as "rm", and its arguments
-// args. No provider has to be installed. An unsaved state of an earlier run is saved and a local state is copied
-// before, and the state that was read last is forgotten. The error names the operation doing, such as "destroying". It
-// is an *opentofu.Error if the subcommand failed, and a *statelock.Error if another run holds the lock of the state for
-// too long. It is any other error if the OpenTofu i does not support the backend or the encryption, if an earlier state
-// cannot be saved, or if a file cannot be copied, written or removed. The state may have been changed nevertheless,
-// unless the error is a *statelock.Error.
+// editState runs "tofu state" with a subcommand that changes the state and no resource, such as "rm", and its
+// arguments args. No provider has to be installed. Before the run, editState saves a state that an earlier run could
+// not save, repairs an incomplete state file of the local backend, copies a local state, and forgets the state that
+// was read last.
+//
+// The error names the operation doing, such as "destroying". It is an *opentofu.Error if the subcommand failed or
+// OpenTofu could not save the earlier state, and a *statelock.Error if another run holds the lock of the state for
+// too long. It is any other error if the OpenTofu i does not support the backend or the encryption, if an earlier
+// state cannot be read or saved, if a local state cannot be repaired, if a file cannot be copied, written or removed,
+// or if OpenTofu cannot be started. The subcommand may have changed the state nevertheless, unless the error is a
+// *statelock.Error.
 func (w *Workspace) editState(
 	ctx context.Context, i opentofu.Installation, doing, command string, args ...string,
 ) error {

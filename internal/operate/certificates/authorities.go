@@ -108,9 +108,10 @@ type Reference struct {
 func (r *Reference) IsServer() bool { return r.chain != nil }
 
 // ReadAuthorities returns a reference to the authorities in the file of PEM certificates at path. The Name of the
-// reference is path. In a comparison, a binding is trusted if it contains every certificate of the file. The
-// certificates are not verified, and are not required to be those of authorities. ReadAuthorities returns nil and an
-// error if the file cannot be read, contains no certificate in PEM, or contains a malformed one.
+// reference is path. In a comparison, a binding is trusted if it contains every certificate of the file; see
+// Survey.Compare for the bindings that are not compared. The certificates are not verified, and are not required to
+// be those of authorities. ReadAuthorities returns nil and an error if the file cannot be read, contains no
+// certificate in PEM, or contains a malformed one.
 func ReadAuthorities(path string) (*Reference, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
 	if err != nil {

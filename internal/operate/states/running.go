@@ -56,8 +56,9 @@ type Running struct {
 //   - The condition is not permitted, the state or the record cannot be read, or the record names resources that are
 //     in no state (*lifecycle.LostResourcesError).
 //   - supplied has a name that is not an ephemeral input of the binding.
-//   - running is used, and the deployment or its manifest cannot be read, or an input with a recorded expression
-//     cannot be evaluated. The error names the input or the reference without a value.
+//   - running is used, and the record does not contain the name of the deployment, the deployment does not exist or
+//     cannot be read, its manifest is neither empty nor a YAML mapping, or an input with a recorded expression cannot
+//     be evaluated. In the last case, the error names the input or the reference without a value.
 //   - No installed pak has a usable OpenTofu, or none has a provider that the recorded template uses.
 //   - An ephemeral variable that a provider needs has no value.
 //
@@ -92,12 +93,14 @@ func (o *Operator) DeleteBinding(
 	}, only...)
 }
 
-// runningRequest returns the request to delete the stored binding with the record stored, with the data of its running
-// service instance, from which all inputs must be evaluated again. It registers for masking the credentials of running,
-// and the secrets in the manifest's record and among the outputs of the instance. It returns nil and an error if the
-// record does not contain the name of the deployment, if the deployment cannot be read, or if its manifest is neither
-// empty nor a YAML mapping. A record in the manifest that cannot be decoded, outputs of the instance that cannot be
-// read, and a service that no pak has are only logged, because the inputs may not need them.
+// runningRequest returns the request to delete the stored binding with the record stored, with the data of its
+// running service instance, from which all inputs must be evaluated again. It registers for masking the credentials
+// of running, and the secrets in the manifest's record and among the outputs of the instance.
+//
+// runningRequest returns nil and an error if the record does not contain the name of the deployment, if the
+// deployment does not exist or cannot be read (the error of running.Deployment), or if its manifest is not a YAML
+// mapping; an empty manifest is allowed. A record in the manifest that cannot be decoded, outputs of the instance
+// that cannot be read, and a service that no pak has are only logged, because the inputs may not need them.
 func (o *Operator) runningRequest(
 	ctx context.Context, running *Running, stored *lifecycle.StateRecord,
 ) (*binding.Request, error) {
@@ -133,9 +136,9 @@ func (o *Operator) runningRequest(
 //   - The condition is not permitted, the state or the record cannot be read, or the record names resources that are
 //     in no state (*lifecycle.LostResourcesError).
 //   - supplied has a name that is not an ephemeral input.
-//   - running is not nil, and the record does not contain the name of the deployment, the deployment cannot be read,
-//     its manifest is empty or not a YAML mapping, a secret does not fit the type of its input, or a reference in the
-//     secrets has no value, which the error names.
+//   - running is not nil, and the record does not contain the name of the deployment, the deployment does not exist
+//     or cannot be read, its manifest is empty or not a YAML mapping, a secret does not fit the type of its input, or
+//     a reference in the secrets has no value, which the error names.
 //   - No installed pak has a usable OpenTofu, or none has a provider that the recorded template uses.
 //   - An ephemeral variable that a provider needs has no value.
 //

@@ -146,8 +146,9 @@ func providersOf(files map[string]string) []string {
 // needsOfPaks returns a description of each of the installed paks, in their order, with the reasons to keep it
 // installed while all others stay installed. all contains the requirements of the stored bindings and service
 // instances. A pak is needed for each of its services that no earlier pak has, because requests use the templates of
-// the first one, and for the requirements that the other paks do not meet as well; see addRequirement. Items whose
-// requirements cannot be read are a reason to keep every pak. The result is empty, and not nil, without paks.
+// the first pak that has the service. It is also needed for each requirement that all paks together meet better than
+// the other paks alone; see addRequirement. Items whose requirements cannot be read are a reason to keep every pak.
+// The result is empty, and not nil, without paks.
 func needsOfPaks(paks []*brokerpak.Pak, all *requirements) []Pak {
 	result := []Pak{}
 	for n, pak := range paks {

@@ -106,7 +106,8 @@ const failuresShown = 5
 // New reads all states and the audit log, and returns the report on them and on the paks of operator. It calls
 // progress, which may be nil, after each state. A state or a record that cannot be read is counted with the condition
 // of an unreadable one. New changes no binding or instance, but it is not read-only: if OpenTofu has to read the
-// states, empty workspaces are deleted, and incomplete state files of the backend local are restored.
+// states, empty workspaces are deleted, and incomplete state files of the backend local are restored. It waits for a
+// running command only if that holds the lock of such a state; see lifecycle.Manager.Walk.
 //
 // New returns nil and an error if no pak has a usable OpenTofu, if the workspaces or the locks cannot be listed, if the
 // audit log cannot be read, or if ctx ends. A missing audit log counts as empty.
