@@ -17,10 +17,11 @@ import (
 type Document expr.Source
 
 // At translates a line and column of the text, both counted from 1, to the position in the file of the pak that
-// contains the text. It returns the position of the start of the text if the line is less than 1, or if positions in
-// the text are not known, for example because a folded scalar joined its lines. In a quoted scalar, a position after
-// the end of the text becomes the column after the last character. Otherwise the line and column are not checked; they
-// may be beyond the end of the text.
+// contains the text. The column counts characters, not bytes, and must not be less than 1; AtByte accepts an offset in
+// bytes. At returns the position of the start of the text if the line is less than 1, or if positions in the text are
+// not known, for example because a folded scalar joined its lines. In a quoted scalar, a position after the end of the
+// text becomes the column after the last character. Otherwise the line and column are not checked; they may be beyond
+// the end of the text.
 func (d Document) At(line, column int) diag.Pos { return expr.Source(d).At(line, column) }
 
 // AtByte returns the position, in the file of the pak that contains the text, of the byte with this offset in the text,

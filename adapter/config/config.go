@@ -138,15 +138,16 @@ type Files struct {
 
 // Updates contains two permissions for existing instances. BrokerpakUpdatesEnabled permits that an update applies the
 // provision template of the pak that is installed now, instead of the template of the last complete apply.
-// TerraformUpgradesEnabled permits that an instance is upgraded to the OpenTofu version and the provision template of
-// that pak. The zero value grants neither: after its first complete apply, an instance keeps its template, and cannot
-// be changed if an older OpenTofu wrote its state.
+// TerraformUpgradesEnabled permits the same for every instance, whatever the value of BrokerpakUpdatesEnabled, and also
+// permits that an instance whose state an older OpenTofu wrote is upgraded to the OpenTofu of that pak. The zero value
+// grants neither: after its first complete apply, an instance keeps its template, and cannot be changed if an older
+// OpenTofu wrote its state.
 type Updates struct {
 	// BrokerpakUpdatesEnabled permits that an update of an existing instance uses the provision template of the
 	// installed pak.
 	BrokerpakUpdatesEnabled bool `yaml:"brokerpak_updates_enabled"`
 	// TerraformUpgradesEnabled permits that existing instances are upgraded to the OpenTofu of the installed pak,
-	// along its terraform_upgrade_path. The upgraded instances also use its provision template.
+	// along its terraform_upgrade_path. It implies BrokerpakUpdatesEnabled, also for instances that need no upgrade.
 	TerraformUpgradesEnabled bool `yaml:"terraform_upgrades_enabled"`
 }
 

@@ -118,13 +118,14 @@ func (e *evaluation) reduceAll(nodes ...ast.Node) ([]ast.Node, error) {
 	return reduced, nil
 }
 
-// index evaluates an element name[key] of a list or map, where name is a variable. A scalar element becomes a text; a
-// list or map is unchanged. Indexes count from 0, and a negative index never exists.
+// index evaluates an element name[key] of a list or map, where name is a variable. A scalar element becomes a text: "1"
+// or "0" for a boolean, and "" for null. A list or map is unchanged. Indexes count from 0, and a negative index never
+// exists.
 //
-// index returns an error, which has a position unless that of the template is zero, if anything but a variable is
-// indexed, if the variable does not exist or is neither a list nor a map, if the key cannot be evaluated or cannot be
-// converted to a string (for a map) or an int (for a list), if the element does not exist, or if it has a Go type that
-// expressions do not have. See Eval for the types of the errors.
+// index returns nil and an error, which has a position unless that of the template is zero, if anything but a variable
+// is indexed, if the variable does not exist or is neither a list nor a map, if the key cannot be evaluated or cannot
+// be converted to a string (for a map) or an int (for a list), if the element does not exist, or if it has a Go type
+// that expressions do not have. See Eval for the types of the errors.
 func (e *evaluation) index(n *ast.Index) (*ast.LiteralNode, error) {
 	target, ok := n.Target.(*ast.VariableAccess)
 	if !ok {

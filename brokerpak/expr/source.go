@@ -148,11 +148,11 @@ func (s Source) at(p ast.Pos) diag.Pos {
 	return s.At(p.Line, p.Column)
 }
 
-// At translates a line and a column of the text, both counted from 1, to a position in the file. It returns the
-// position of the start of the text (Pos) if the source is Folded, if positions in the text are not known because the
-// line of Pos is 0, or if line is less than 1. The column must not be less than 1. In a quoted scalar, a position
-// after the end of the text becomes the column after the last character. Otherwise positions beyond the end of the
-// text are not checked.
+// At translates a line and a column of the text, both counted from 1, to a position in the file. The column counts
+// characters, not bytes. At returns the position of the start of the text (Pos) if the source is Folded, if positions
+// in the text are not known because the line of Pos is 0, or if line is less than 1. The column must not be less than
+// 1. In a quoted scalar, a position after the end of the text becomes the column after the last character. Otherwise
+// positions beyond the end of the text are not checked.
 func (s Source) At(line, column int) diag.Pos {
 	pos := s.Pos
 	switch {

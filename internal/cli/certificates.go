@@ -37,10 +37,10 @@ type certificateFlags struct {
 
 // newCertificates returns the command `certificates`, which lists the certificates of service instances and their
 // bindings, those that expire soon, and the bindings that must be created again because of their authorities. The
-// instances are selected by ids, which are the arguments, or with --all and filters. Only with --broker-config is the
-// Director asked, and only with --server or --ca are bindings compared with a server or with authorities. streams
-// receive the list as text or with --json as JSON, and the progress and a summary. Reading the states may delete
-// empty workspaces.
+// instances are selected by ids, which are the arguments, or with --all and filters. Each binding is compared with
+// the newest one of its instance, and with a server or with authorities only if --server or --ca is set. The Director
+// is asked only with --broker-config. streams receive the list as text or with --json as JSON, and the progress and a
+// summary. Reading the states may delete empty workspaces.
 //
 // The command returns a usageError for an invalid command line. It returns another error if the operator cannot be
 // opened, if a file of the flags cannot be used, if the server of --server cannot be asked, if the states cannot be
@@ -224,11 +224,15 @@ func (f *certificateFlags) reference(ctx context.Context) (*certificates.Referen
 	}
 }
 
-// report writes the instances of a finished survey to standard output, as text or JSON, and problems and a summary to
-// standard error. reference is that of the comparison, or nil without a comparison. report returns an error if the
-// output cannot be written, and also if certificates of an instance or a binding could not be read or asked for, or if
-// instances may be missing. Otherwise it returns errFindings if a certificate is due, or if a binding has another
-// authority than the newest one or is not trusted, and nil in all other cases.
+// report writes the instances of a survey to standard output, as text or JSON, and problems and a summary to standard
+// error. The survey must be finished: all instances have been added, the Director has been asked if it is to be, and
+// the bindings have been compared with reference. reference is nil without a comparison.
+//
+// report returns an error if the output cannot be written, if certificates of an instance or a binding could not be
+// read or asked for, or if instances may be missing. Otherwise it returns errFindings if a certificate is due, if a
+// binding lacks an authority that the newest binding of its instance has, which is checked also without a reference,
+// or if the comparison showed that a binding does not trust the server or lacks an authority of reference. It returns
+// nil in all other cases.
 func (f *certificateFlags) report(
 	streams Streams, survey *certificates.Survey, reference *certificates.Reference,
 ) error {

@@ -101,10 +101,11 @@ func file(path, digest string) cdx.Component {
 }
 
 // component returns the component of an executable, without the modules that are linked into it. path is the
-// slash-separated path in the pak, and is the reference of the component; its name and version are those of the entry,
-// the version in the form of Binary.FileVersion, or "unknown" if the entry has none. The component refers to the
-// location of e.Origin and, if the entry has one, to the URL of the source code without secrets. digest is the SHA-256
-// digest of the executable in hexadecimal, or "" if that is not known.
+// slash-separated path in the pak, and is the reference of the component. The name and the version are those of
+// e.Entry, the version in the form of Binary.FileVersion, or "unknown" if e.Entry has none. The component refers to
+// the location of e.Origin, which contains no secrets, and, if e.Entry has a URL of the source code, to that URL,
+// from which component removes secrets (see PublicReference). digest is the SHA-256 digest of the executable in
+// hexadecimal, or "" if that is not known.
 func (e Executable) component(path, digest string) cdx.Component {
 	references := []cdx.ExternalReference{{
 		Type: cdx.ERTypeDistribution, URL: e.Origin.Location, Hashes: sha256Of(e.Origin.SHA256),

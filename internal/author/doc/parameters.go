@@ -191,12 +191,14 @@ func (s service) outputs(fields bool) []parameter {
 	return all
 }
 
-// constraints returns the constraints of an input in words, as one line for each, but only one for a minimum with its
-// maximum, such as "1 to 5.". keywords contains JSON Schema keywords with their values, and is not modified. A boolean
-// exclusiveMinimum or exclusiveMaximum, as in draft 4, gets no line: true makes the minimum or maximum exclusive, and
-// false has no effect. Keywords that this function does not describe follow with their values, such as format and
-// "email", and the examples come last; a value of examples that is empty or is not a list gets no line either. The
-// result is nil if there is no line, for example because keywords is nil.
+// constraints returns the constraints of an input in words, one line for each; a minimum and its maximum share a
+// line, such as "1 to 5.". keywords contains JSON Schema keywords with their values, and is not modified. Keywords
+// that this function does not describe follow with their values, such as format and "email", and the examples come
+// last. The result is nil if there is no line, for example because keywords is nil.
+//
+// A boolean exclusiveMinimum or exclusiveMaximum, as in draft 4, has no line of its own: true makes the minimum or
+// maximum a line such as "More than 1." or "Less than 5.", and false has no effect. A value of examples that is empty
+// or is not a list has no line either.
 func constraints(keywords map[string]any) []line {
 	rest := maps.Clone(keywords)
 	pop := func(key string) any {

@@ -72,8 +72,9 @@ func (l *locator) groups() []string {
 	return names
 }
 
-// exact returns the location of a path as locate does, but without searching for groups with other names. The depth of
-// the result is -1, its pos the zero value and its value nil if no template contains even an ancestor of the path.
+// exact returns the location of a path as locate does, but without searching for groups with other names. If no
+// template has the path, it is that of the nearest ancestor, whose depth is the number of its steps. If no template
+// contains even an ancestor, the depth is -1, pos the zero value and value nil.
 func (l *locator) exact(path []string) location {
 	best := location{depth: -1}
 	for _, document := range l.documents {

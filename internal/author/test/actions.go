@@ -394,12 +394,13 @@ func (r *run) applyInstance() error {
 }
 
 // destroyInstance destroys the resources that the provision template created for the instance and removes its stored
-// state, as the errand destroy-instance does, whether or not the step uses errands. It uses the recorded inputs, which
-// do not contain the values of ephemeral ones. For a service without a provision template, or an instance without a
-// stored state, it does nothing and returns nil.
+// state, as the errand destroy-instance does, whether or not the step uses errands. It uses the recorded inputs,
+// which do not contain the values of ephemeral ones, and does not evaluate these again. For a service without a
+// provision template, or an instance without a stored state, it does nothing and returns nil.
 //
-// It returns an error if the configuration or the state cannot be opened, or if the destruction fails. The state then
-// remains with the resources that still exist, apart from the exceptions of lifecycle.Manager.Destroy.
+// It returns an error if the configuration or the state cannot be opened, if a provider block may read an ephemeral
+// input, or if the destruction fails. The state then remains with the resources that still exist, apart from the
+// exceptions of lifecycle.Manager.Destroy.
 func (r *run) destroyInstance() error {
 	if len(r.service.Provision.Templates) == 0 {
 		return nil

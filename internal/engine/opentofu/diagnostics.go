@@ -229,8 +229,9 @@ func (e *Error) Mask(mask *redact.Secrets) {
 }
 
 // ReplaceText replaces Summary by the text why and clears Detail, so that the error shows no part of OpenTofu's
-// diagnostic except the address and the position. The methods that interpret the diagnostic still use OpenTofu's text,
-// and so does a later call of Mask.
+// diagnostic except the address and the position. It does not change the results of Resource, InEvaluation and
+// OfProvider, which use the unmasked diagnostic. A later call of Mask undoes ReplaceText, because it sets Summary and
+// Detail from that diagnostic.
 func (e *Error) ReplaceText(why string) { e.Summary, e.Detail = why, "" }
 
 // commandFailed matches the detail of a failed local-exec command: the whole script, the exit status, and the command's

@@ -173,10 +173,11 @@ func (op *operation) resolveWithImported(recordedInputs map[string]any) error {
 // tf_attribute_skip names an input that is true, or the text "true", in op.Inputs. shown is the state as "tofu show
 // -json" prints it.
 //
-// readAttributes returns an error that names the inputs whose attributes have no value. It returns another error if the
-// state is not valid, if a tf_attribute does not have the form TYPE.NAME.ATTRIBUTE or is ambiguous because the resource
-// has several objects or a list several elements, or if a value contains a number that cannot be passed on unchanged.
-// After an error the maps may contain some of the values.
+// readAttributes returns an error that names the inputs whose attributes do not exist or are null. It returns another
+// error if the state is not valid, if a tf_attribute does not have the form TYPE.NAME.ATTRIBUTE, if it is ambiguous
+// because the resource has several objects or because it lacks the index into a list of several elements, or if a
+// value contains an integer of more than 64 bits or a number beyond float64. The rounding of a fraction to float64 is
+// not an error. After an error the maps may contain some of the values.
 func (op *operation) readAttributes(shown []byte, parameters, kept map[string]any) error {
 	state, err := tfjson.DecodeState(shown)
 	if err != nil {

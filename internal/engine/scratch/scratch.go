@@ -157,8 +157,8 @@ func (r *Root) open(ctx context.Context, workspace, name string) (*Directory, er
 	return d, nil
 }
 
-// Waiter returns a new Waiter for the lock of a workspace's state, for work that needs no scratch directory. The
-// workspace is its name. The Waiter logs one warning when an operation has to wait.
+// Waiter returns a new Waiter for the lock of the state of the workspace with this name, for work that needs no scratch
+// directory. The Waiter logs one warning, the first time that one of its operations has to wait.
 func (r *Root) Waiter(workspace string) *statelock.Waiter {
 	return statelock.NewWaiter(workspace, r.options.Backend, r.options.Logger)
 }

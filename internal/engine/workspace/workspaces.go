@@ -168,8 +168,9 @@ const peekTimeout = 4 * time.Second
 // to wait for another run in two cases: OpenTofu creates or deletes an empty workspace while the other run holds the
 // lock of its state, or the other run is building the prepared directory that OpenTofu needs.
 //
-// withScratch removes the scratch directory afterwards. It returns the error of work, joined with an error if the
-// directory cannot be removed, and another error, without calling work, if the directory cannot be created.
+// withScratch removes the scratch directory afterwards, except a state in it that could not be saved. It returns the
+// error of work, joined with an error if the directory cannot be removed, and another error, without calling work, if
+// the directory cannot be created.
 func (e *Engine) withScratch(ctx context.Context, workspace string, work func(*states) error) (err error) {
 	directory, err := e.scratch.OpenTemporary(ctx, workspace)
 	if err != nil {

@@ -41,11 +41,12 @@ func Results() []string {
 	return []string{done, absent, exists, interrupted, timeout, refused, failed}
 }
 
-// A Log writes the audit events of one command to the log of the command and to the audit log, a file. Every change of
-// a binding or a service instance must be made through its method Change. Each event contains Command and, unless it is
-// "", User. Secrets are masked in the fields of the events; nil Secrets mask only texts that label themselves as
-// secret. Journal and Logger must be set, so the zero value is not usable. Without Path, events are written only to the
-// log of the command, and results are not counted.
+// A Log writes the audit events of one command to the log of the command and to the audit log, a file. Every change
+// of a binding or a service instance must be made through its method Change. Each event contains Command and, unless
+// it is "", User. Secrets are masked in the fields of the events; nil Secrets mask only texts that label themselves
+// as secret. Journal and Logger must be set, so the zero value is not usable. With Path, the results of the changes
+// are also counted in a file next to the audit log; see Counts. Without Path, events are written only to the log of
+// the command, and results are not counted.
 type Log struct {
 	// Command is the name of the command, and User that of the operator who runs it. User is "" for the commands of
 	// the broker, which does not send the name of its user.

@@ -29,10 +29,12 @@ type credentials struct {
 	recorded []string
 }
 
-// newCredentials returns the credentials for the changes from a deployed to a generated manifest. generated is the
-// generated manifest as a normalised tree of maps, lists and scalars; nil means that it contains no texts. stored is
-// the record of the deployed manifest, whose secrets are used if their values are in the record; nil means that there
-// are none.
+// newCredentials returns an object whose method lostBy determines which changes from a deployed to a generated
+// manifest remove a secret. generated is the generated manifest as a normalised tree of maps, lists and scalars, in
+// which a secret that a change removes may still occur; nil means that it contains no texts. stored is the record of
+// the deployed manifest. lostBy searches the deployed values of the changes for the secrets whose values the record
+// contains; for other secrets it recognises only references and keys. A nil stored means that there are no recorded
+// secrets.
 func newCredentials(generated any, stored *record.InstanceRecord) credentials {
 	c := credentials{generated: textsIn(generated)}
 	if stored == nil {

@@ -126,8 +126,9 @@ func (p *preparer) preparePaks(ctx context.Context) error {
 
 // A preparer prepares paks with the configured state backend, or with a temporary local one after the configured one
 // did not respond. It adds the prepared actions and warnings to result. session, result and cacheDir must be set, so
-// the zero value is not usable. The session must be open, and the cache directory in its configuration must be the
-// prepared directory, whereas cacheDir is the configured cache directory.
+// the zero value is not usable. The session must be open, and its configuration must have the prepared directory, to
+// which the preparer writes its templates, as the cache directory. cacheDir is the cache directory that the operator
+// configured, where the preparer repairs the unpacked binaries of zip files.
 type preparer struct {
 	session *session.Session
 	result  *Result

@@ -128,8 +128,10 @@ func (o *Operator) runningRequest(
 //
 // If running is nil, DestroyInstance uses the recorded inputs. Otherwise the secret inputs that the manifest contains
 // for the errand apply-instance have the values of the deployed manifest, and the other inputs are the recorded ones.
-// supplied contains the texts of ephemeral inputs, by name, and may be nil; it takes precedence over the manifest.
-// Ephemeral inputs that neither supplied nor the manifest has are evaluated again.
+//
+// supplied contains the texts of ephemeral inputs, by name, and may be nil. It applies with and without running, and
+// takes precedence over the manifest. Ephemeral inputs that neither supplied nor the manifest has are evaluated
+// again.
 //
 // only lists the conditions that the instance may have; an empty only permits every condition. The error wraps
 // lifecycle.ErrNotStored if there is no such instance. It is another one, and nothing is destroyed, in these cases:
