@@ -79,8 +79,9 @@ func (b *Binder) Delete(ctx context.Context, r Request) error {
 
 // deletesInstance reports whether the deletion of the binding's instance was begun and not finished, according to the
 // stored state of the instance. It returns false if the request has no instance, if there is no state of the
-// instance, or if the state cannot be read, for example because it is locked or ctx has ended. See
-// lifecycle.Manager.Lookup for the side effects of reading.
+// instance, if no apply of the instance was ever complete, or if the state cannot be read, for example because it is
+// locked or ctx has ended. Reading may delete an empty workspace and restore an incomplete state file; see
+// lifecycle.Manager.Lookup.
 func (b *Binder) deletesInstance(ctx context.Context, r *Request) bool {
 	if r.Instance == nil {
 		return false

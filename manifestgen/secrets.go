@@ -241,8 +241,9 @@ func keepStored(in *inputs, secret brokerpak.Secret, unchanged secretDecision) (
 }
 
 // withLiteral returns a copy of the decision that puts item, which may be nil, into the manifest itself, as for a
-// broker that stores no secrets. The copy has no reference. Its entry for the new record contains only the value and
-// the version of the entry in the deployed manifest's record. d is not changed.
+// broker that stores no secrets. The copy has no reference. Its entry for the new record contains only item as the
+// value, and the version that the entry in the deployed manifest's record has, or 0 if there is no such entry. d is
+// not changed.
 func (d secretDecision) withLiteral(item any) secretDecision {
 	d.reference, d.literal = "", item
 	d.after = record.Secret{Version: d.before.Version, Value: item}

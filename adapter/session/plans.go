@@ -42,8 +42,9 @@ func (c *Catalog) OperatorPlans(service *brokerpak.Service) ([]brokerpak.Plan, e
 // operatorPlans converts the plans that the operator adds to a service: the entries in configured, from the
 // configuration file, then those in the environment variable GSB_SERVICE_<NAME>_PLANS, which getenv looks up. A
 // variable that is unset or empty adds no plans. The result is nil if there are none. If the variable is not a JSON
-// array of objects, operatorPlans returns nil and an error that does not contain the text. Otherwise the error lists
-// all plans that are not valid (see operatorPlan); the result includes incomplete plans then.
+// array of objects, operatorPlans returns nil and an error that does not contain the text. If plans are not valid
+// (see operatorPlan), the error lists all of them, and the result still contains every plan, the invalid ones
+// incomplete.
 func operatorPlans(
 	service *brokerpak.Service, configured []map[string]any, getenv func(string) (string, bool),
 ) ([]brokerpak.Plan, error) {

@@ -42,9 +42,12 @@ func (v *View) getOrDefault(path string, defaultValue any) (any, error) {
 // GetRaw returns a copy of the value at a go-patch path of the manifest, such as /instance_groups/name=db/properties.
 // References such as ((password)) are returned as they are in the manifest, and null is returned as nil without an
 // error. The path may mark a missing part as optional: a key, as in /releases?, is then nil without an error, and an
-// element, as in /releases/name=db?, is a new map that contains only this name. GetRaw returns nil and an error if
-// the path is invalid, does not exist or matches several elements, or if the manifest is not valid YAML. If the path
-// leads into a reference, the error explains how to write the manifest instead.
+// element, as in /releases/name=db?, is a new map that contains only this name.
+//
+// GetRaw returns nil and an error if the path is invalid, does not exist or matches several elements, or if the
+// manifest is not valid YAML. It also fails for an optional key in a value that is not a mapping, such as /releases?
+// in an empty manifest, and for an optional element of a value that is not a list. If the path leads into a
+// reference, the error explains how to write the manifest instead.
 func (v *View) GetRaw(path string) (any, error) {
 	pointer, err := patch.NewPointerFromString(path)
 	if err != nil {

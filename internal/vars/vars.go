@@ -379,9 +379,10 @@ func (s *Scope) With(constants map[string]any, functions map[string]expr.Functio
 }
 
 // scope returns the scope of package expr for evaluating an expression of the owner, the name of the input that the
-// expression computes or another name (see Generated). It refers to the variables of s and does not copy them. Such an
-// evaluation adds generated values to s.Generated under the owner, and each call of counter.next that has no carried
-// value advances the counter.
+// expression computes or another name (see Generated). It refers to the variables of s and does not copy them. In
+// such an evaluation, a call of a generating function has the result that Options.Carried contains for the call and
+// the owner, and otherwise a new one, for which counter.next advances the counter. Either is stored in s.Generated
+// under the owner.
 func (s *Scope) scope(owner string) *expr.Scope {
 	return &expr.Scope{
 		Variables: s.Values,

@@ -133,10 +133,11 @@ func (d *definition) text(ref *yaml.Node) *yaml.Node {
 	return textNode(string(content))
 }
 
-// embedImage replaces a file URL in the key image_url of a definition, such as "file://logo.png" for a file in the root
-// of the pak, by a data URL with the content of the file, and adds the name of the file to d.read. It adds an error to
-// d.diags if the file cannot be read, is not a PNG, JPEG or SVG image, or is larger than maxImage (1 MB); the URL is
-// replaced in this case as well, and is not usable. Any other URL, and a definition without the key, is not changed.
+// embedImage replaces a file URL in the key image_url of a definition, such as "file://logo.png" for a file in the
+// root of the pak, by a data URL with the content of the file. It adds an error to d.diags if the file cannot be
+// read, is not a PNG, JPEG or SVG image, or is larger than maxImage (1 MB); the URL is replaced in this case as well,
+// and is not usable. With or without an error, the name of the file is added to d.read. Any other URL, and a
+// definition without the key, is not changed.
 func (d *definition) embedImage(root *yaml.Node) {
 	node := get(root, "image_url")
 	if node == nil {

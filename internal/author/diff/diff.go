@@ -210,11 +210,12 @@ func (c *comparison) checkExecutables(ctx context.Context, older, newer *brokerp
 // case for each plan of the old pak, or a single one if the service has no plans. A generated case sets sample values
 // for those required parameters that have no default and that the plan does not set.
 //
-// Selected are the candidates that belong to the service, expect no rejection in their first step or as a whole, start
-// no server and, if the service of the old pak has plans, use a plan that the new pak also has. The plan of a case is
-// that of its key plan, not of a step; a case without a plan of the old pak gets the first plan. Each case of the
-// service that cannot be played, because the operator declares its plan (see Case.Unplayable), is reported as a
-// finding instead (see report), whatever its server and expectations are.
+// Selected are the candidates that belong to the service, expect no rejection in their first step or as a whole,
+// start no server and, if the service of the old pak has plans, use a plan that the new pak also has. The plan of a
+// case is that of its key plan, not of a step. If the old pak has plans, a case that names none of them is used with
+// the first one; the elements of all are not changed. Each case of the service that cannot be played, because the
+// operator declares its plan (see Case.Unplayable), is reported as a finding instead (see report), whatever its
+// server and expectations are.
 //
 // The result is nil if no case is selected. selectCases returns nil and an error if a generated case contradicts the
 // pak.

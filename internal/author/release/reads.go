@@ -248,9 +248,10 @@ func (r *reader) startsStatement() bool {
 	}
 }
 
-// simpleCondition returns the condition behind the current keyword if it consists of the value of one property, such as
-// `p("tls.enabled")` or `!p("tls.enabled")`, and nil for any other condition. negated means that the keyword itself
-// negates the condition, as `unless` does; together with `!` or `not`, the result is not negated.
+// simpleCondition returns the condition behind the current keyword if it consists of the value of one property, such
+// as `p("tls.enabled")` or `!p("tls.enabled")`, and nil for any other condition. It only looks ahead: the current
+// token does not change. negated means that the keyword itself negates the condition, as `unless` does; together with
+// `!` or `not`, the result is not negated.
 func (r *reader) simpleCondition(negated bool) *Condition {
 	at := 1
 	if t := r.token(at); t.kind == symbol && t.text == "!" || t.kind == word && t.text == "not" {

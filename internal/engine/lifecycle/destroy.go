@@ -125,8 +125,9 @@ func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
 }
 
 // mayBeInterrupted reports whether the last apply may have been interrupted, so that resources may exist that are not
-// in the state. It is false if the apply was complete, if a destroy or Forget began after the last complete apply, if
-// an import was not finished, and if the record contains a failure. Only errands and upgrades record failures, and
+// in the state. State and Record must be set. It is false if the apply was complete, if an import was not finished,
+// and if the record contains a failure. It is also false if a destroy or Forget began at any time after the last
+// complete apply, even if another apply was begun in between or since. Only errands and upgrades record failures, and
 // only if OpenTofu was not killed: the state then contains all created resources. An apply of a request that failed
 // therefore counts as interrupted.
 func (d Destruction) mayBeInterrupted() bool {

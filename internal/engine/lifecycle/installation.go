@@ -184,11 +184,12 @@ func TofuFor(paks []*brokerpak.Pak, name, version string) string {
 	return tofu
 }
 
-// findProvider returns the needed provider from the installed paks, with the path of its executable: in the version of
-// needed, or else in the highest version. The same provider in the two public registries counts as equal. Paks whose
-// installation fails are skipped. findProvider returns the zero Provider and an error if no pak has the provider; the
-// error contains those of the skipped paks. While a pak is unreadable, it is also an error if only another version
-// exists, because the unreadable pak may have the needed one.
+// findProvider returns the needed provider from the installed paks, with the path of its executable: in the version
+// of needed, or else in the highest version. The same provider in the two public registries counts as equal. Paks
+// whose installation fails are skipped. findProvider returns the zero Provider and an error if no pak has the
+// provider; the error contains those of the skipped paks. If m.Unreadable is set, because a configured pak cannot be
+// read, it is also an error if only another version exists, because that pak may have the needed one. A skipped pak
+// has no such effect.
 func (m *Manager) findProvider(ctx context.Context, needed opentofu.Provider) (opentofu.Provider, error) {
 	var candidates []opentofu.Provider
 	var failed []error

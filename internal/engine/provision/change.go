@@ -23,16 +23,18 @@ import (
 // keeps values of the stored record; see resolveWithImported. It then completes op.desired and adds providers to
 // op.installation; see prepareChange.
 //
-// If an apply was ever complete, an older OpenTofu wrote the state and AllowUpgrade is set, applyChanges applies the
-// record with each OpenTofu of the upgrade path. workCtx ends before the time of the rollback, and fullCtx after it. If
-// no apply was ever complete, it finishes the creation within workCtx, and undoes it if that fails, unless an errand
-// applies. Changes of a failed update remain: an update has no rollback, and may use fullCtx. In an errand, the failure
-// of an apply is recorded in the state.
+// workCtx ends before the time of the rollback, and fullCtx after it. If no apply was ever complete, applyChanges
+// finishes the creation within workCtx. If that fails, it tries to undo the creation within fullCtx or, in an errand,
+// to record the failure in the state. If an apply was ever complete, this is an update, which has no rollback and may
+// use fullCtx: the changes of a failed update remain, and in an errand, the failure of an apply is recorded in the
+// state. If an older OpenTofu wrote the state of such an instance and AllowUpgrade is set, applyChanges applies the
+// record with each OpenTofu of the upgrade path.
 //
-// The error is a *fault.UserError if the request imports other resources than the stored instance. It is also an
-// error if Request.Resolve fails, if the record of the last complete apply cannot be decoded or the template cannot
-// be prepared, if there is a reason and an apply was ever complete, but an older OpenTofu wrote the state and
-// AllowUpgrade is not set, or if the apply fails; see finish for the last one. The result is nil after an error.
+// The error is a *fault.UserError if a request without MustExist imports other resources than the stored instance. It
+// is also an error if Request.Resolve fails, if the record of the last complete apply cannot be decoded or the
+// template cannot be prepared, if there is a reason and an apply was ever complete, but an older OpenTofu wrote the
+// state and AllowUpgrade is not set, or if the apply fails; see finish for the last one. The result is nil after an
+// error.
 func (op *operation) applyChanges(
 	workCtx, fullCtx context.Context, state *statestore.State, record *lifecycle.StateRecord,
 ) (*Result, error) {

@@ -100,11 +100,12 @@ func (d *Directory) ensureWorkingDir(ctx context.Context, p *templates.Prepared,
 // long as that hash is unchanged.
 const backendMetadata = "terraform.tfstate"
 
-// usesDefaultWorkspace reports whether the runs of the prepared template p in the working directory wd address this
-// workspace as "default", in a backend that is redirected to its state. This is only the case for the backend s3, which
-// otherwise lists the objects of all workspaces in every run, and creates a missing workspace even for a command that
-// only reads. It is false for Unselected and CreateMissing, and for templates that use the name of the workspace or
-// that call modules, which may use it; these runs do not use the redirected backend.
+// usesDefaultWorkspace reports whether the runs of the prepared template p in the working directory wd address the
+// workspace of d as "default", in a backend whose default workspace is redirected to the state of that workspace.
+// This is only the case for the backend s3, which otherwise lists the objects of all workspaces in every run, and
+// creates a missing workspace even for a command that only reads. It is false for the working directories Unselected
+// and CreateMissing, and for templates that use the name of the workspace or that call modules, which may use it;
+// these runs do not use the redirected backend.
 func (d *Directory) usesDefaultWorkspace(p *templates.Prepared, wd WorkingDir) bool {
 	return d.root.options.Backend.Type == backend.S3Type && !p.UsesWorkspaceName && len(p.Modules) == 0 &&
 		wd != Unselected && wd != CreateMissing

@@ -145,11 +145,12 @@ func New(options Options) (*Engine, error) {
 	return e, nil
 }
 
-// openCacheDir sets e.templates, the cache of prepared directories, and e.scratch, the root of scratch directories, and
-// creates their subdirectories "prepared" and "runs" of CacheDir. The other fields of the engine must be set. It
-// returns an error if another user owns, may write or could replace PreparedDir or the directory of the prepared
-// directories in it, if these cannot be checked, or if a directory cannot be created. A PreparedDir that does not exist
-// is not an error.
+// openCacheDir sets e.templates, the cache of prepared directories, and e.scratch, the root of scratch directories,
+// and creates the directories "prepared" and "runs" in CacheDir, for this user only, if they are missing. The other
+// fields of the engine must be set. PreparedDir, from which prepared directories are only read, may be "" or not
+// exist. Otherwise openCacheDir returns an error if another user owns, may write or could replace PreparedDir or its
+// subdirectory "prepared", or if these cannot be checked. It does not check CacheDir. It is also an error if a
+// directory cannot be created.
 func (e *Engine) openCacheDir() error {
 	runner := opentofu.Runner{
 		Env: e.options.Env, Grace: e.options.Grace, Backend: e.options.Backend.Type, Logger: e.logger,

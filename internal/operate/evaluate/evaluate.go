@@ -115,17 +115,19 @@ func Variables(process session.Process, request Request) (variables map[string]V
 	return variables, s.Secrets.CleanError(err)
 }
 
-// evaluate selects the service and plan of a request and resolves the variables of its action, by name, with the open
-// session s. The variables of the actions bind and unbind are those of the bind template, and those of any other
-// action are those of the provision template; the action provision ignores the manifest in the description of the
+// evaluate selects the service and plan of a request and resolves the variables of its action, with the open session
+// s. It returns those that the template of the action receives, by name, or all of them if the action has no
+// template. The template is that of the bind section for bind and unbind, and the provision template for any other
+// action. A variable for which only the template has a default is left out; any other variable without a value has
+// the origin "unset", which is not an error. The action provision ignores the manifest in the description of the
 // instance. evaluate registers the secrets of the request, of the described instance and of the operator's defaults
 // in s for masking.
 //
 // It returns nil and an error if the service or the plan cannot be determined, if the request, the description of the
-// instance or the operator's defaults are not valid, or if a variable cannot be resolved. For bind and unbind, it is
-// also an error if the service has no bind section, if it requires an app and the body names none, if a check of
-// bind.requires does not hold, or if an output of the instance cannot be resolved. Secrets are not yet masked in the
-// error.
+// instance or the operator's defaults are not valid, or if the evaluation of a variable fails. For bind and unbind,
+// it is also an error if the service has no bind section, if it requires an app and the body names none, if a check
+// of bind.requires does not hold, or if an output of the instance cannot be resolved. Secrets are not yet masked in
+// the error.
 func evaluate(s *session.Session, request Request) (map[string]Variable, error) {
 	body := request.Body
 	var state instanceState
