@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"service-adapter/internal/value"
 )
@@ -208,8 +209,7 @@ func (s *State) addProvider(address string) {
 
 // instanceKey returns the end of the address of a resource instance. The parameter is the decoded key of the instance
 // in the state: ["name"] is returned for the string name, [0] for the number 0, and "" for nil, the key of the only
-// instance of a resource without count and for_each. Strings are quoted as OpenTofu quotes them in addresses, except
-// for characters that cannot be printed, which stay as they are.
+// instance of a resource without count and for_each. Strings are quoted as OpenTofu quotes them in addresses.
 func instanceKey(key any) string {
 	switch key := key.(type) {
 	case nil:
@@ -217,7 +217,18 @@ func instanceKey(key any) string {
 	case string:
 		quoted := strings.NewReplacer(
 			`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`, "${", "$${", "%{", "%%{")
-		return `["` + quoted.Replace(key) + `"]`
+		var text strings.Builder
+		for _, char := range quoted.Replace(key) {
+			switch {
+			case unicode.IsPrint(char):
+				text.WriteRune(char)
+			case char < 1<<16:
+				fmt.Fprintf(&text, `\u%04x`, char)
+			default:
+				fmt.Fprintf(&text, `\U%08x`, char)
+			}
+		}
+		return `["` + text.String() + `"]`
 	default:
 		return fmt.Sprintf("[%v]", key)
 	}

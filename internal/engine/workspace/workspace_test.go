@@ -329,7 +329,7 @@ resource "directory_entry" "account" {
 
 	It("finds instances again whose keys are quoted in addresses", func(ctx context.Context) {
 		keyed := prepare(ctx, engine, `resource "terraform_data" "a" {
-  for_each = toset(["$${a}", "%%{b}", "c\"d", "e\\f"])
+  for_each = toset(["$${a}", "%%{b}", "c\"d", "e\\f", "g\u0007\u2028h"])
   input    = each.key
 }`)
 		space := open(ctx, engine, "b-1")
@@ -338,7 +338,8 @@ resource "directory_entry" "account" {
 		Expect(space.Forget(ctx, installation(), `terraform_data.a["$${a}"]`, `terraform_data.a["c\"d"]`)).To(Succeed())
 		state, err := space.State(ctx, installation())
 		Expect(err).NotTo(HaveOccurred())
-		Expect(state.Instances).To(ContainElements(`terraform_data.a["%%{b}"]`, `terraform_data.a["e\\f"]`))
+		Expect(state.Instances).To(ContainElements(`terraform_data.a["%%{b}"]`, `terraform_data.a["e\\f"]`,
+			`terraform_data.a["g\u0007\u2028h"]`))
 		Expect(state.Has(`terraform_data.a["$${a}"]`)).To(BeFalse())
 		Expect(state.Has(`terraform_data.a["c\"d"]`)).To(BeFalse())
 		Expect(space.Close()).To(Succeed())
